@@ -46,6 +46,7 @@ def importing_by_text(root: Path) -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_there_are_no_import_circles() -> None:
     found = [*imports(ROOT), *loaded()]
     there = circles(found)

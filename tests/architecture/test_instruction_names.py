@@ -147,6 +147,7 @@ def _texts(tree: ast.AST) -> Iterator[ast.expr]:
             yield from (n for n in ast.walk(node.value) if isinstance(n, ast.Constant))
 
 
+@pytest.mark.slow
 def test_instruction_names_stand_in_class_files_only() -> None:
     found = [str(one) for one in literals(ROOT)]
     assert not found, "\n".join(["a fact about an instruction belongs to its declaration", *found])

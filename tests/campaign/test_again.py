@@ -35,6 +35,7 @@ def test_cases_of_every_preset_are_the_same_in_both_processes(again: Again) -> N
     assert Counter(compare_case(case, Oracle(), again).kind for case in cases) == {"equal": len(cases)}
 
 
+@pytest.mark.slow
 def test_errors_keep_their_kind_and_place(again: Again, tmp_path: Path) -> None:
     file = tmp_path / "row.pto"
     file.write_text(ROW)

@@ -22,6 +22,7 @@ def _row(profile: str, name: str, dtype: str, *attrs: str) -> Row:
     return next(r for r in found if all(a in r.label.split() for a in attrs))
 
 
+@pytest.mark.slow
 def test_one_conversion_and_one_binary_are_exhausted_and_equal() -> None:
     for row in (
         _row("a5", "tcvt", "f16->i8", "rmode=RINT", "sat_mode=OFF"),

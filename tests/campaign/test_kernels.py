@@ -31,7 +31,7 @@ def is_kernel(case: Case) -> bool:
     return not again.fragment and all(isinstance(a.type, kinds) for a in again.entries[0].args)
 
 
-@pytest.mark.variants(2)
+@pytest.mark.variants(0)
 @pytest.mark.parametrize("preset", [p for p in PRESETS if p != "defined"])
 def test_kernels_do_what_their_programs_do(preset: str) -> None:
     made = 0
@@ -85,7 +85,7 @@ def test_campaigns_of_kernels_have_nothing_else() -> None:
     assert all(plain.case(i).program == generate(5, i, PRESETS[presets[i % 4]]).program for i in range(4))
 
 
-@pytest.mark.variants(4)
+@pytest.mark.variants(0)
 @pytest.mark.parametrize("preset", PRESETS)
 def test_tools_place_and_order_the_kernels_of_campaigns(preset: str) -> None:
     for index in range(8):

@@ -22,11 +22,13 @@ from tests.order.texts import HEAD, add, load, set_, store, sync, wait
 STEP = load("a") + sync("MTE2", "V") + add("d", "a") + sync("V", "MTE3") + store("d")
 
 
+@pytest.mark.slow
 def test_programs_that_order_their_pipes_have_the_bits_of_their_text_in_other_orders() -> None:
     for case in cases(11, 12, PRESETS["ordered"]):
         assert compare_case(case, Oracle(), LegalOrders()).kind == "equal", case
 
 
+@pytest.mark.slow
 def test_another_order_shows_what_a_flag_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the check, mutants that lost flags give other bits: the orders are adversarial."""
     monkeypatch.setattr(targets, "races", lambda *_, **__: [])
@@ -77,6 +79,7 @@ def test_mutants_of_programs_without_order_are_those_they_were() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_command_takes_the_check_as_an_executor(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -86,6 +89,7 @@ def test_the_command_takes_the_check_as_an_executor(
     assert "ordered" in PRESETS and "ordered" not in IN_TURN
 
 
+@pytest.mark.slow
 def test_the_command_mutates_the_order_of_own_programs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

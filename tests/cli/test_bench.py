@@ -193,6 +193,7 @@ def test_a_full_disk_leaves_the_previous_figures(
     assert (tmp_path / "out").read_text() == "before"
 
 
+@pytest.mark.slow
 def test_the_module_is_the_command() -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "benchmarks", "nope"],

@@ -242,6 +242,7 @@ def test_an_empty_program_has_nothing_to_run(shell: Shell) -> None:
     assert "Traceback" not in shell.err and shell.err
 
 
+@pytest.mark.slow
 def test_the_installed_command_runs_by_itself() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pto_jax.cli.main", "run", "--example", "vector_add"],

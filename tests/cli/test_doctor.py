@@ -25,6 +25,7 @@ def _found(commands: Commands, *options: str) -> tuple[int, dict[str, Any]]:
     return status, {f["name"]: f for f in record["findings"]}
 
 
+@pytest.mark.slow
 def test_this_installation_is_usable(commands: Commands) -> None:
     status, found = _found(commands)
     assert status == 0, found

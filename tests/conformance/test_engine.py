@@ -57,6 +57,7 @@ def test_a_batch_of_cases_gives_what_each_of_them_gives_alone() -> None:
             np.testing.assert_array_equal(found[name], after, str(case))
 
 
+@pytest.mark.slow
 def test_every_recorded_case_is_executed_and_exclusions_are_few_and_needed() -> None:
     cases = [case for path in vector_files([GOLDEN]) for case in load_file(path)]
     assert len(FILES) == 132 and len(cases) == 6233

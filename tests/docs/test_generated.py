@@ -36,6 +36,7 @@ def pages(generated: ModuleType) -> dict[str, str]:
     return dict(generated.pages())
 
 
+@pytest.mark.slow
 def test_everything_has_a_page_that_its_index_lists(generated: ModuleType, pages: dict[str, str]) -> None:
     assert all(name.startswith(generated.FOLDERS) for name in pages)
     index = pages["reference/instructions/index.md"]

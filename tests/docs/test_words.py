@@ -149,6 +149,7 @@ def test_help_uses_the_words_of_the_glossary() -> None:
     assert list(problems(HELP, "--help-dut", contract.text())) == []
 
 
+@pytest.mark.slow
 def test_messages_use_the_words_of_the_glossary() -> None:
     assert [p for name, text in messages() for p in problems(MESSAGES, name, text)] == []
 

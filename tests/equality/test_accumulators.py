@@ -31,7 +31,7 @@ def _samples(name: str, profile: str) -> Iterator[Sample]:
             yield sample
 
 
-@pytest.mark.variants(3)
+@pytest.mark.variants(0)
 @pytest.mark.parametrize("profile", ["a5", "a2a3", "cpu_sim"])
 @pytest.mark.parametrize("name", NAMES)
 def test_engine_and_interpreter_agree_on_where_the_accumulator_enters(name: str, profile: str) -> None:

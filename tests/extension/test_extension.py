@@ -224,6 +224,7 @@ def fragment(profile: ProfileName, d: str = "f32") -> Case:
     return Case("0" * 16, 0, 0, PROFILES[profile], program, inputs, {})
 
 
+@pytest.mark.slow
 def test_generated_programs_of_the_standard_preset_have_them() -> None:
     names = {op.name for i in range(150) for op in generate(1, i, PRESETS["straight"]).program.walk()}
     assert set(OWN) <= names
@@ -249,6 +250,7 @@ def test_undefined_lanes_are_followed_through_them() -> None:
     assert "%d, 2 of 8 lanes, row 0, columns 6 to 7" in str(report)
 
 
+@pytest.mark.slow
 def test_a_wrong_rule_is_found_shrunk_and_replayed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

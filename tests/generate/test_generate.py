@@ -38,7 +38,7 @@ def test_a_case_is_a_function_of_seed_and_index() -> None:
     assert first.id == "992d1b4d31145c23" and len({case.program for case in cases(3, 20)}) == 20
 
 
-@pytest.mark.variants(5)
+@pytest.mark.variants(0)
 @pytest.mark.parametrize("name", list(ALL))
 def test_programs_are_legal_and_their_text_says_the_same(name: str) -> None:
     """``PTO_GENERATED`` is the number of programs, over all presets together."""
@@ -130,12 +130,14 @@ def in_steps(program: Program) -> bool:
     return any(i is not None and i.phases is not None for i in map(isa.find, names))
 
 
+@pytest.mark.slow
 def test_what_orders_pipes_leaves_no_hazard() -> None:
     # The generator orders operations by their one pipe.
     for case in (c for c in cases(3, 40, PRESETS["sync"]) if not in_steps(c.program)):
         assert not judge(resolve(case.program)), case.index
 
 
+@pytest.mark.slow
 def test_every_pipe_that_executes_tiles_has_flags_and_barriers() -> None:
     pipes, made = {Pipe.S, *EVENT_PIPES.values()}, Counter[tuple[str, Pipe]]()
     for case in cases(3, 150, PRESETS["sync"]):
@@ -153,6 +155,7 @@ def test_recipes_give_words_of_the_type(recipe: Recipe) -> None:
         assert found.dtype == d.word and found.shape == (4, 8) and int(found.max()) < 1 << d.bits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", PROFILE_NAMES)
 def test_operands_that_must_not_share_bytes_are_made_apart(profile: str) -> None:
     """Among instructions that say so, with addresses and handles over bytes of other tiles."""

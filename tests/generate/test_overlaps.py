@@ -48,6 +48,7 @@ def test_memory_is_read_and_written_in_many_ways() -> None:
     assert min(counted["blocks"], counted["offsets of the run"], counted["addresses"]) > 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", [Engine("jit"), Batched()], ids=lambda m: m.name)
 def test_compiled_kernels_and_batches_agree_with_the_interpreter(machine: Engine | Batched) -> None:
     """Small: campaigns execute thousands."""
@@ -70,6 +71,7 @@ def test_every_call_of_a_batch_is_compared(which: int, monkeypatch: pytest.Monke
     assert compare_case(generate(0, SAMPLE[0], OVERLAPS), Oracle(), Batched()).kind == "different"
 
 
+@pytest.mark.slow
 def test_a_subset_of_a_tile_with_one_size_known_is_compiled() -> None:
     """A number of rows in the text and columns from an argument, found by a campaign."""
     outcome = compare_case(generate(0, 67, OVERLAPS), Oracle(), Engine("jit"))
@@ -95,6 +97,7 @@ def test_all_operations_that_statements_make_can_be_asked_for() -> None:
     assert sum(map(len, missing.values())) <= 9, {n: i for n, i in missing.items() if i}
 
 
+@pytest.mark.slow
 def test_programs_run_on_the_blocks_that_are_asked_for() -> None:
     source = Generated.of(Plan(seed=4, presets=device_presets(), grid=4))
     assert {source.case(i).grid for i in range(40)} == {4}

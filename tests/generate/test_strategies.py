@@ -26,6 +26,7 @@ def _errors(case: Case) -> list[str]:
     return [str(d) for d in verify_program(case.program, case.profile) if d.severity == "error"]
 
 
+@pytest.mark.slow
 @few
 @given(strategies.cases())
 def test_cases_are_legal(case: Case) -> None:

@@ -303,6 +303,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_wrong_proof_is_noticed(name: str) -> None:
     function, *texts, seed = PLANTED[name]

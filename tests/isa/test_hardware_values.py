@@ -84,6 +84,7 @@ def divided(a: int, b: int) -> tuple[int, int]:
     return quotient, a - quotient * b
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", ["i64", "u64"])
 def test_64_bit_division_by_a_routine_on_a5(d: str) -> None:
     kind: Any = np.int64 if d == "i64" else np.uint64
@@ -163,6 +164,7 @@ def test_index_tiles_of_other_width() -> None:
     assert "src0Idx-lanes" in {r.rule for r in pto.verify(pto.parse(narrow), profile="a2a3")}
 
 
+@pytest.mark.slow
 def test_a_row_times_a_matrix_into_a_whole_fractal() -> None:
     left = "!pto.tile_buf<left, 1x32xf16, slayout=row_major>"
     right = "!pto.tile_buf<right, 32x32xf16, slayout=col_major>"

@@ -35,6 +35,7 @@ def broken(sample: Sample, constraint: Constraint, profile_name: str) -> Sample 
     return replace(sample, types=types, attrs=attrs)
 
 
+@pytest.mark.slow
 @every("profile_name", PROFILE_NAMES)
 @every("name", NAMES)
 def test_samples_are_accepted(name: str, profile_name: str) -> None:
@@ -61,6 +62,7 @@ def test_what_a_profile_does_not_have_is_rejected_there(name: str) -> None:
                 assert "types" in {d.rule for d in verify_program(to_program(sample), profile(profile_name))}
 
 
+@pytest.mark.slow
 @every("profile_name", PROFILE_NAMES)
 @every("name", NAMES)
 def test_every_constraint_rejects_what_breaks_it(name: str, profile_name: ProfileName) -> None:

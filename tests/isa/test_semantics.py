@@ -330,6 +330,7 @@ def test_a_lane_depends_on_lanes_of_its_line(name: str) -> None:
                 assert len(set(rows)) <= 1 or len(set(cols)) <= 1, operand
 
 
+@pytest.mark.slow
 @every("name", [n for n, i in TABLE.items() if i.in_place.get("cpu_sim")])
 def test_a_destination_may_be_the_declared_source(name: str) -> None:
     executed = 0

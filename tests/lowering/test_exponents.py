@@ -104,6 +104,7 @@ def test_numbers_become_pairs_and_pairs_numbers() -> None:
         np.testing.assert_array_equal(np.asarray(out["y"]).view(np.uint16).reshape(4, 64), wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("valid", [1, 17, 64])
 def test_of_a_last_pair_only_the_valid_number_is_written(valid: int) -> None:
     """Groups run down the rows, so that the columns of codes may be odd."""

@@ -54,6 +54,7 @@ def wrong_forms(program: InPlaceProgram, numerics: str = "exact") -> list[str]:
 WRONG_ONCE = [(10, 1), (13, 3), (21, 1), (29, 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "blocks"), WRONG_ONCE)
 def test_no_kernel_reads_what_it_has_overwritten(seed: int, blocks: int) -> None:
     assert wrong_forms(InPlaceProgram(np.random.default_rng(seed), blocks)) == []
@@ -92,6 +93,7 @@ def _shifted(update: Any) -> list[str]:
     return [f.__name__ for f in (flat, reshaped) if is_wrong(f)]
 
 
+@pytest.mark.slow
 def test_an_update_is_right_and_without_its_guard_as_wrong_as_xla_is(monkeypatch: Any) -> None:
     assert _shifted(slicing.with_slice) == []
     wrong = _shifted(lambda whole, part, starts: lax.dynamic_update_slice(whole, part, starts))

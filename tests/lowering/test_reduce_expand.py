@@ -142,6 +142,7 @@ def test_dynamic_regions_under_vmap_equal_cropped_tiles(name: str) -> None:
         np.testing.assert_array_equal(got[i, wanted.size :], 0)
 
 
+@pytest.mark.slow
 def test_empty_regions_follow_the_profile() -> None:
     x = np.full((1, ROWS, COLS), 5, np.float32)
     none, all_cols = np.zeros(1, np.int32), np.full(1, COLS, np.int32)

@@ -88,6 +88,7 @@ def _wanted(program: pto.Program, *given: Any) -> dict[str, Any]:
     return oracle.run(program, dict(zip(names, (np.copy(g) for g in given), strict=True)), profile="a2a3")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", ["f32", "f16"])
 def test_sorted_rows_are_what_the_instructions_make(d: str) -> None:
     program, rng = _program(d), np.random.default_rng(0)
@@ -119,6 +120,7 @@ def test_a_merge_of_other_lists_is_not_the_order_of_the_row(block: int) -> None:
         np.testing.assert_array_equal(np.asarray(got[name]), wanted[name])
 
 
+@pytest.mark.slow
 def test_no_more_records_are_ordered_than_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     counts, greatest = [], irregular_sort._greatest
 

@@ -175,7 +175,7 @@ WINDOWS = [
 
 @pytest.mark.parametrize(("counts", "distances", "size"), WINDOWS)
 @pytest.mark.parametrize("first", [40, -20, 120])
-@pytest.mark.variants(6)
+@pytest.mark.variants(0)
 def test_windows_at_regular_distances(
     counts: tuple[int, ...], distances: tuple[int, ...], size: int, first: int
 ) -> None:

@@ -38,6 +38,7 @@ def test_programs_of_the_pages_are_executed(
     assert commands("run", tmp_path / "k.pto", "--trace", "--profile", profile) == 0, (name, commands.err)
 
 
+@pytest.mark.slow
 def test_the_softmax_of_the_grammar_page_is_a_softmax() -> None:
     kernel = pto.compile(pto.parse(program("softmax_13x37")))
     x = np.random.default_rng(3).standard_normal((13, 37)).astype(np.float32)
@@ -56,6 +57,7 @@ def test_the_spellings_of_a_tile_type_are_one_type() -> None:
     assert len(tiles) == 4 and len(set(tiles)) == 1
 
 
+@pytest.mark.slow
 @every("name", sorted(instructions()))
 def test_the_example_on_an_instruction_page_is_accepted(name: str) -> None:
     text = example(instructions()[name])

@@ -249,6 +249,7 @@ def test_functions_take_the_array_of_a_tile() -> None:
     assert float(jnp.sum(result)) == float(np.sum(result)) == -X.size
 
 
+@pytest.mark.slow
 def test_codes_and_scale_are_no_weights() -> None:
     text = "nn.linear(x, nn.quantise(w))"
     names = {"nn": pto.nn, "pto": pto, "x": X, "w": np.ones((64, 32), np.float32)}
@@ -308,6 +309,7 @@ def test_arguments_name_what_they_got() -> None:
     assert "argument 'x': got the list" in said and fix_of(said) == "np.asarray(..., np.float32)"
 
 
+@pytest.mark.slow
 def test_a_device_that_exits_names_its_status(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -317,6 +319,7 @@ def test_a_device_that_exits_names_its_status(
     assert "DeviceError: exit status 1: stderr is empty" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_focus_that_no_instruction_has_names_the_types(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["fuzz", "--only", "tadd", "--dtype", "f8e4m3", "--count", "1", "--profile", "a2a3"]
     assert main([*asked, "--tested", "jit"]) == 2

@@ -274,6 +274,7 @@ def test_a_gradient_of_an_instruction_names_what_has_one() -> None:
     np.testing.assert_array_equal(gradient, X)
 
 
+@pytest.mark.slow
 def test_the_profile_of_a_focus_can_be_pasted(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

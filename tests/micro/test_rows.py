@@ -51,6 +51,7 @@ TRIPS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [TWICE, TRIPS], ids=["twice", "loop"])
 def test_vstur_stores_the_squeezed_lanes_one_behind_the_other(stream: str) -> None:
     """The address register counts the bytes of the lanes that squeezes have kept, until it is cleared."""
@@ -192,6 +193,7 @@ def test_extremes_of_groups_of_lanes(name: str) -> None:
     assert (found[:4] == reduce(x[:64].reshape(4, 16), 1)).all() and not found[4:].any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stops", [False, True])
 def test_vmrgsort4_merges_lists_and_get_vms4_sr_counts_what_it_takes(stops: bool) -> None:
     """Two lists of 5 and 7 records of a score and an index; a merge may end with the first list that ends."""

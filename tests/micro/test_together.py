@@ -342,6 +342,7 @@ def test_loops_of_registers_eagerly_and_jitted(name: str) -> None:
     executed(text_of(PROGRAMS[name][0]), drawn(), everywhere=True)
 
 
+@pytest.mark.slow
 def test_a_trip_that_leaves_the_memory_is_an_error_with_its_address(at_once: list[bool]) -> None:
     # Trip 9 is the first one that stores behind the 256 KiB: at 4096 + 9 * 64 * 120 * 4.
     body = trips(times("o", "i", 120) + load("a", "x_ub", "i") + store("a", "y_ub", "o"))

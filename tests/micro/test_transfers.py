@@ -52,6 +52,7 @@ def test_bursts_in_loops_from_the_inner_to_the_outer_one() -> None:
     assert found[:12].tolist() == want and not found[12:].any()
 
 
+@pytest.mark.slow
 def test_the_number_of_bursts_may_be_an_argument() -> None:
     text = program(
         f"pto.mte_gm_ub %x, %ub, %k0, %k10 nburst(%n, %k20, %k32) {LOAD}",
@@ -75,6 +76,7 @@ def test_pads_fill_blocks_of_32_bytes() -> None:
         assert found[16 * burst : 16 * burst + 16].tolist() == [-3, -3, *data, *[-3] * 9]
 
 
+@pytest.mark.slow
 def test_atomic_stores_combine_with_global_memory() -> None:
     for mode, want in (("add", 105), ("max", 100), ("min", 5)):
         text = program(

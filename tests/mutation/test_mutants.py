@@ -43,6 +43,7 @@ def test_the_campaign_kills_every_mutant() -> None:
     assert not [str(v) for v in verdicts if v.leaks]
 
 
+@pytest.mark.slow
 def test_a_mutant_is_put_in_place_and_taken_back() -> None:
     mutant = Mutant("x", "saturating", "getattr(a, operation)(a.decode(x), a.decode(y))", "1 / 0")
     before = formulas.saturating.__code__
@@ -53,6 +54,7 @@ def test_a_mutant_is_put_in_place_and_taken_back() -> None:
     assert formulas.saturating.__code__ is before
 
 
+@pytest.mark.slow
 def test_watched_code_tells_the_statements_it_executes() -> None:
     with code.watched() as reached:
         region.all_ones(F32)

@@ -54,6 +54,7 @@ def difference(f: Callable[[Any], Any], x: np.ndarray[Any, Any], step: float = 1
     return found
 
 
+@pytest.mark.slow
 def test_a_kernel_has_its_values_and_the_derivative_of_the_reference(kernel: pto.Kernel) -> None:
     f = pto.straight_through(kernel, reference)
     np.testing.assert_array_equal(f(X, 3, 0 * X)["y"], np.asarray(kernel(X, 3, 0 * X)["y"]))
@@ -92,6 +93,7 @@ def test_it_composes_with_transformations(way: str) -> None:
     np.testing.assert_allclose(WAYS[way](f, x), WAYS[way](lambda x: x * x * x, x), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_several_results_and_arguments_by_name() -> None:
     def kernel(x: Any, *, scale: Any) -> dict[str, Any]:
         scaled = pto.ops.tmuls(x, scale)

@@ -72,6 +72,7 @@ def test_the_gradient_is_that_of_the_product(format: str) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_gradient_of_the_product_is_its_finite_difference() -> None:
     x, w = normal(3, 5), normal(5, 2)
     found = jax.grad(lambda w: nn.linear(x, w).sum())(w)
@@ -183,6 +184,7 @@ def test_every_public_name_is_documented() -> None:
         assert len(text) > 100 and (inspect.isclass(getattr(nn, name)) or ">>> " in text), name
 
 
+@pytest.mark.slow
 def test_arrays_sharded_over_explicit_axes_need_no_mesh_around_the_call() -> None:
     mesh = jax.make_mesh((2,), ("d",), axis_types=(jax.sharding.AxisType.Explicit,))
     x, w = np.ones((4, 8), np.float32), np.ones((8, 4), np.float32)

@@ -67,6 +67,7 @@ def test_without_a_scale_it_follows_from_the_rows() -> None:
     assert np.abs(np.asarray(codes)).max(-1).tolist() == [[127] * 7] * 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", [-1, 0])
 def test_groups_share_a_power_of_two(axis: int) -> None:
     codes, scale = nn.quantise(X, format="mx", axis=axis)

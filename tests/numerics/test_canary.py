@@ -40,6 +40,7 @@ def compiled_with(**options: bool) -> Any:
     return mock.patch.object(jax, "jit", partial(jax.jit, compiler_options=options))
 
 
+@pytest.mark.slow
 def test_everything_holds_here(anew: None) -> None:
     assert canary.failures("cpu") == ()
 

@@ -137,6 +137,7 @@ def test_many_sums_of_products(kind: str) -> None:
         agrees(kind, 256, rng, kernel)
 
 
+@pytest.mark.slow
 def test_a_batch_of_numbers_that_are_large_enough_is_summed_in_float32(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -72,6 +72,7 @@ def test_the_kernel_decodes_narrow_types(types: tuple[DType, DType]) -> None:
     np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
 
 
+@pytest.mark.slow
 def test_the_kernels_start_from_words() -> None:
     given = [words(s, i, (120, 134)) for i, s in enumerate([(1, 9, 3), (1, 3, 5), (1, 9, 5)])]
     given[2][0, 0, :3] = (0x80000000, 0x7F800000, 0x7FC00001)
@@ -148,6 +149,7 @@ def test_code_for_cuda_is_the_kernel_that_reads_the_words() -> None:
     assert "pto_product" not in str(traced.lower(lowering_platforms=("cpu",)).as_text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [F32, F16, F8E4M3], ids=str)
 def test_without_triton_gpus_get_other_code_with_the_same_bits(
     d: DType, monkeypatch: pytest.MonkeyPatch

@@ -49,6 +49,7 @@ WITHOUT_JAX = (
 )
 
 
+@pytest.mark.slow
 def test_commands_that_execute_no_program_need_no_jax(tmp_path: Path) -> None:
     code = (
         "import shlex\nfrom pto_jax.cli.main import main\nfrom pto_jax.examples import EXAMPLES\n"
@@ -63,6 +64,7 @@ def test_commands_that_execute_no_program_need_no_jax(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_reading_a_line_loads_few_modules_and_compiling_it_no_others_than_it_needs() -> None:
     """Every module costs milliseconds in each new process."""
     code = (
@@ -80,6 +82,7 @@ def test_the_purity_check_can_fail() -> None:
     assert done.returncode != 0 and "JAX was imported" in done.stderr
 
 
+@pytest.mark.slow
 def test_executing_needs_nothing_that_checks_annotations() -> None:
     code = "import sys, numpy as np, pto_jax as pto\n"
     code += "pto.ops.tadd(np.ones((1, 8), np.float32), np.ones((1, 8), np.float32))\n"
@@ -87,6 +90,7 @@ def test_executing_needs_nothing_that_checks_annotations() -> None:
     assert done.stderr.strip() == "set()", done.stderr
 
 
+@pytest.mark.slow
 def test_lowering_is_not_importable_by_itself() -> None:
     done = python("import lowering")
     assert done.returncode != 0 and "pto_jax.lowering" in done.stderr

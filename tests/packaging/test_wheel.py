@@ -75,6 +75,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_the_files_of_the_tree(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = {n for n in archive.namelist() if ".dist-info/" not in n}
@@ -97,6 +98,7 @@ def test_type_checkers_follow_an_editable_install(tmp_path: Path) -> None:
     assert (path / "pto_jax" / "lowering" / "__init__.py").exists()
 
 
+@pytest.mark.slow
 def test_the_installed_package_runs_in_another_folder(installed: Path, tmp_path: Path) -> None:
     code = "\n".join(
         [

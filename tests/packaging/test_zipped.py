@@ -43,6 +43,7 @@ for command in (["run", "--example", "vector_add"], ["isa", "tile"], ["isa", "ta
 """
 
 
+@pytest.mark.slow
 def test_data_of_the_package_are_read_from_an_archive(archive: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(archive)}
     done = subprocess.run(

@@ -29,6 +29,7 @@ def _kinds(made: list[Case], tested: str) -> set[str]:
     return {compare_case(case, machine("oracle"), machine(tested)).kind for case in made}
 
 
+@pytest.mark.slow
 def test_right_programs_have_no_finding_and_one_result_in_all_orders() -> None:
     assert _kinds(list(cases(21, 4, RIGHT)), "races") == {"equal"}
 
@@ -106,6 +107,7 @@ def test_a_folder_that_says_no_ranks_is_one_clear_error(ranks: object, tmp_path:
         folder.read(path)
 
 
+@pytest.mark.slow
 def test_the_command_takes_the_preset(tmp_path: Path, capsys: Output) -> None:
     given = ["--preset", "ranks", "--workers", "1", "--quiet", "--failures", str(tmp_path)]
     assert main(["fuzz", *given, "--tested", "races", "--count", "4"]) == 0
@@ -114,6 +116,7 @@ def test_the_command_takes_the_preset(tmp_path: Path, capsys: Output) -> None:
     assert "2 to 4 processors" in capsys.readouterr().out and "ranks" not in IN_TURN
 
 
+@pytest.mark.slow
 def test_programs_that_wait_for_other_processors_are_refused_by_name(tmp_path: Path, capsys: Output) -> None:
     (tmp_path / "k.pto").write_text(ranks.draw(random.Random(1)).text)
     given = ["fuzz", "--programs", str(tmp_path / "k.pto"), "--tested", "oracle", "--workers", "1"]

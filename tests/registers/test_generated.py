@@ -193,6 +193,7 @@ def agree(seed: int) -> None:
     np.testing.assert_array_equal(words(alone), words(wanted[0]), text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_a_generated_kernel_gives_equal_bits_everywhere(seed: int) -> None:
     agree(seed)

@@ -38,6 +38,7 @@ def test_a_kernel_is_exported_for_several_platforms() -> None:
     assert (exported.call(*[jnp.ones(4096, jnp.float32)] * 3)["z"] == 2).all()
 
 
+@pytest.mark.slow
 def test_an_export_for_gpus_holds_the_kernels_of_merges() -> None:
     kernel = pto.compile(pto.load(EXAMPLES["topk"].path), grid=4)
     inputs: Any = generate_inputs(kernel, 0, EXAMPLES["topk"])

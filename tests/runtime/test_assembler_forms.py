@@ -250,7 +250,7 @@ def test_an_accumulator_is_inserted_with_parameters_into_rows_of_vec() -> None:
     np.testing.assert_array_equal(found[16:, 16:], np.clip(np.round(x / 2), -128, 127))
 
 
-@pytest.mark.variants(1)
+@pytest.mark.variants(0)
 @pytest.mark.parametrize("arch", ["a3", "a5"])
 @pytest.mark.parametrize("pick", ["row", "elem"])
 def test_a_table_is_gathered_into_mat_by_indexes_in_global_memory(arch: str, pick: str) -> None:

@@ -271,6 +271,7 @@ def test_every_way_to_call_with_arrays_that_are_there_checks() -> None:
             call()
 
 
+@pytest.mark.slow
 def test_the_batch_indices_of_a_map_are_named() -> None:
     case = FORMS["store below"]("f32")
     kernel, (x, y) = pto.compile(case.source.program), arrays("f32")

@@ -92,6 +92,7 @@ def test_a_trace_of_a_broken_rule_has_its_steps_and_the_error() -> None:
         _ = trace.outputs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pipe_linear", "vector_add"])
 def test_blocks_and_cores_of_a_launch_are_steps(name: str) -> None:
     example = EXAMPLES[name]

@@ -55,6 +55,7 @@ def test_checks_judge_sizes_that_a_transformation_traces() -> None:
     assert jitted(Y, np.int32(48))[1].problems()
 
 
+@pytest.mark.slow
 def test_numbers_that_are_loaded_are_judged_where_values_are_seen() -> None:
     """A table says where each block writes; the table is not written."""
     loaded = (

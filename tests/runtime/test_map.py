@@ -46,6 +46,7 @@ def test_arrays_in_chunks_with_a_short_last_one(chunk: int | None) -> None:
     np.testing.assert_array_equal(np.asarray(found), -X)
 
 
+@pytest.mark.slow
 def test_arguments_by_name_by_position_and_in_common() -> None:
     by_name = SCALED.map({"x": X, "rows": ROWS}, shared={"factor": 3}, chunk=7)
     np.testing.assert_array_equal(by_name["y"].reshape(X.shape), expected(3))
@@ -54,6 +55,7 @@ def test_arguments_by_name_by_position_and_in_common() -> None:
     np.testing.assert_array_equal(by_position, expected(3))
 
 
+@pytest.mark.slow
 def test_every_tile_has_a_valid_region_of_its_own() -> None:
     region = np.stack([ROWS, np.full(23, 8)], axis=1)
     found = OPEN.map({"a": X, "a.valid": region}, chunk=6)["d"]
@@ -86,6 +88,7 @@ def test_private_memory_maps_keep_what_was_written(tmp_path: Path) -> None:
     assert (np.asarray(NEGATED.map(private, chunk=4)["d"]) == -1).all() and (private == 1).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", [None, 4])
 def test_iterators_of_single_calls(chunk: int | None) -> None:
     found = SCALED.map(({"x": x, "rows": r} for x, r in zip(X, ROWS, strict=True)),

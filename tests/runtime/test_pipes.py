@@ -87,6 +87,7 @@ RESERVED = (
 IMPORTED = 'pto.import_reserved_buffer {{name = "{}", peer_func = @{}}} -> i32'
 
 
+@pytest.mark.slow
 def test_two_pipes_of_a_function_keep_their_tiles_apart(agree: Agree) -> None:
     acc, tile = ACC.format("f32", ""), vec("f32")
     cube = f"""
@@ -315,7 +316,7 @@ def test_slots_in_global_memory_are_used_in_turn_in_a_loop_of_unknown_length(agr
             np.testing.assert_array_equal(out["s"][i], x @ x if i < n else np.zeros((16, 16)))
 
 
-@pytest.mark.variants(1)
+@pytest.mark.variants(0)
 @pytest.mark.parametrize(("split", "n"), [(3, 13), (4, 13), (3, 15), (4, 1)])
 def test_an_odd_number_is_rounded_up_for_the_first_core(agree: Agree, split: int, n: int) -> None:
     acc = ACC.format("f32", ", valid=?x?")
@@ -609,6 +610,7 @@ def halves(split: int, physical: int) -> pto.Program:
     return accepted(program("a5", cube, vector))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("split", "physical"), [(1, 8), (2, 8), (2, 16)])
 def test_run_time_halves_of_vector_cores_are_joined_where_the_first_one_ends(
     agree: Agree, split: int, physical: int
@@ -620,6 +622,7 @@ def test_run_time_halves_of_vector_cores_are_joined_where_the_first_one_ends(
         agree(made, x, np.zeros(1, np.float32), np.zeros((16, 16), np.float32), n)
 
 
+@pytest.mark.slow
 def test_run_time_halves_that_a_tile_has_no_room_for_are_an_error() -> None:
     text = str(halves(1, 16)).replace("%start = arith.muli %core, %n", "%start = arith.muli %core, %c0")
     given = np.ones((16, 16), np.float32), np.zeros(1, np.float32), np.zeros((16, 16), np.float32), 9

@@ -270,6 +270,7 @@ def compare(program: pto.Program, count: int, a: Any, b: Any) -> None:
         assert same.all(), f"row {np.argmin(same) // 8} of {name} for {a}, {b}"
 
 
+@pytest.mark.slow
 @pytest.mark.instructions(*INTEGERS, "cmpi")
 def test_integer_scalars_agree_with_the_interpreter(source: Source) -> None:
     lines = [(f"%r = arith.{name} %a, %b : i32", "i32") for name in INTEGERS]
@@ -283,6 +284,7 @@ def test_integer_scalars_agree_with_the_interpreter(source: Source) -> None:
 FLOATS = "addf subf mulf divf remf maximumf minimumf maxnumf minnumf".split()
 
 
+@pytest.mark.slow
 @pytest.mark.instructions(*FLOATS, "negf", "cmpf")
 def test_float_scalars_agree_with_the_interpreter(source: Source) -> None:
     lines = [(f"%r = arith.{name} %a, %b : f32", "f32") for name in FLOATS]

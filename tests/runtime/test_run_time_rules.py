@@ -55,6 +55,7 @@ def test_a_broken_rule_is_reported_with_its_place(source: Source) -> None:
         report.raise_if_broken()
 
 
+@pytest.mark.slow
 def test_a_report_names_batch_elements(source: Source) -> None:
     kernel = pto.compile(summed(source), checks=True)
     rows = np.array([1, 2, 3, 4])

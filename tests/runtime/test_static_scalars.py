@@ -73,6 +73,7 @@ def test_examples_have_the_same_bits(name: str) -> None:
     check(name)
 
 
+@pytest.mark.slow
 def test_some_of_the_scalars_and_every_type_of_them(kernel: Kernel) -> None:
     wanted = np.asarray(kernel(X, Y, 10, 0.3, True)["y"])
     some = kernel.specialise(n=np.int32(10), on=True)

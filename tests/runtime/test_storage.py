@@ -164,6 +164,7 @@ def test_windows_at_run_time_offsets(agree: Agree) -> None:
         oracle.run(program, [x, y, 9, 0])
 
 
+@pytest.mark.slow
 def test_windows_of_windows_and_aliases_of_what_they_cover(agree: Agree) -> None:
     body = f"""%s = pto.subset %a[%r, %c4] sizes [8, 8] : {T}
     %u = pto.subset %s[%c4, %c0] sizes [4, 8] : {PART}
@@ -177,6 +178,7 @@ def test_windows_of_windows_and_aliases_of_what_they_cover(agree: Agree) -> None
     assert (out == wanted).all()
 
 
+@pytest.mark.slow
 def test_a_branch_chooses_a_window(agree: Agree) -> None:
     body = f"""%b = pto.alloc_tile : {T}
     pto.tadd ins(%a, %a : {T}, {T}) outs(%b : {T})
@@ -231,6 +233,7 @@ def test_an_indexed_handle_begins_at_its_element(agree: Agree) -> None:
         oracle.run(program, [x, y, 13], profile="cpu_sim")
 
 
+@pytest.mark.slow
 def test_an_indexed_handle_begins_between_the_words_of_another_type(agree: Agree) -> None:
     """Element 17 of two bytes is the upper half of the first word of its row."""
     part = I16.replace("16x16xi16", "16x16xi16, valid=1x3")
@@ -336,7 +339,7 @@ MEMREFS = {
 }
 
 
-@pytest.mark.variants(2)
+@pytest.mark.variants(0)
 @pytest.mark.parametrize("name", MEMREFS)
 def test_memref_arguments(name: str, agree: Agree) -> None:
     program, offset, pitch = MEMREFS[name]

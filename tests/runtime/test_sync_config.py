@@ -126,6 +126,7 @@ def test_synchronisation_is_read_verified_and_printed_back(name: str) -> None:
         assert found == ([(warned[name], "warning")] if name in warned else [])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")
 def test_synchronisation_changes_no_value() -> None:
     everything = program("\n".join(IDLE.values()))
@@ -166,6 +167,7 @@ SHORT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")
 @pytest.mark.parametrize("target", PROFILE_NAMES)
 def test_modes_hold_from_where_they_are_set(target: str) -> None:

@@ -22,6 +22,7 @@ def loop(last: str, body: str) -> str:
     return f"scf.for %i = %c0 to {last} step %c1 {{ {body} }}"
 
 
+@pytest.mark.slow
 def test_loops_of_as_many_trips() -> None:
     x, y = matrices()
     text = pipe_program(loop("%n", PUSH), loop("%n", STORE))
@@ -32,6 +33,7 @@ def test_loops_of_as_many_trips() -> None:
         ).all()
 
 
+@pytest.mark.slow
 def test_branches_inside_loops() -> None:
     x, y = matrices()
     condition = "%even = arith.remsi %i, %c2 : index\n %g = arith.cmpi eq, %even, %c0 : index"
@@ -52,6 +54,7 @@ def test_a_loop_that_hands_on_more_than_it_takes_is_refused_with_its_place() -> 
     assert found.value.diagnostics[0].span is not None
 
 
+@pytest.mark.slow
 def test_a_long_loop_of_known_trips_that_leaves_tiles_is_written_out() -> None:
     """The tiles of each trip are taken in the next one."""
     x, y = matrices()
@@ -80,6 +83,7 @@ def test_a_loop_beside_a_branch_is_refused() -> None:
         kernel(x, y, 1)
 
 
+@pytest.mark.slow
 def test_tiles_may_wait_in_the_pipe_from_one_trip_to_the_next() -> None:
     """The producer is one tile ahead: what is in the pipe is carried through the loops."""
     x, y = matrices()
@@ -92,6 +96,7 @@ def test_tiles_may_wait_in_the_pipe_from_one_trip_to_the_next() -> None:
         assert (out[16 * n + 16 :] == y[16 * n + 16 :]).all()
 
 
+@pytest.mark.slow
 def test_tiles_that_wait_are_those_of_the_branch_that_was_taken() -> None:
     x, y = matrices()
     cube = f"""{PUSH}
@@ -126,6 +131,7 @@ def while_loop(last: str, body: str, *, before: str = "", start: str = "%c0") ->
     }}"""
 
 
+@pytest.mark.slow
 def test_while_loops_of_as_many_trips() -> None:
     x, y = matrices()
     text = pipe_program(while_loop("%n", PUSH), while_loop("%n", STORE))
@@ -199,6 +205,7 @@ def test_a_while_loop_with_pipes_that_never_ends_stops() -> None:
     assert {d.rule for d in report.problems()} == {"steps"}
 
 
+@pytest.mark.slow
 def test_short_while_loops_of_unknown_course_are_no_straight_line() -> None:
     x, y = matrices()
     text = pipe_program(while_loop("%n", PUSH), while_loop("%n", STORE))

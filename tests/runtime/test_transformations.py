@@ -70,16 +70,19 @@ def one_by_one(k: pto.Kernel) -> NDArray[Any]:
     return np.stack([np.asarray(k(X[b], Y[b], Z[b], S[b], ROWS[b], COLS[b])["z"]) for b in range(BATCH)])
 
 
+@pytest.mark.slow
 def test_one_call_agrees_with_the_interpreter(agree: Any, source: Source) -> None:
     for b in range(BATCH):
         agree(fused(source), X[b], Y[b], Z[b], float(S[b]), int(ROWS[b]), int(COLS[b]), eager=b == 1)
 
 
+@pytest.mark.slow
 def test_vmap_over_buffers_scalars_and_valid_sizes(k: pto.Kernel) -> None:
     same(jax.vmap(k)(X, Y, Z, S, ROWS, COLS)["z"], one_by_one(k))
     same(jax.jit(jax.vmap(k))(X, Y, Z, S, ROWS, COLS)["z"], one_by_one(k))
 
 
+@pytest.mark.slow
 def test_vmap_with_in_axes(k: pto.Kernel) -> None:
     got = jax.vmap(k, in_axes=(0, None, None, 0, None, 0))(X, Y[0], Z[0], S, 5, COLS)["z"]
     wanted = [np.asarray(k(X[b], Y[0], Z[0], S[b], 5, COLS[b])["z"]) for b in range(BATCH)]
@@ -113,6 +116,7 @@ def test_shard_map_over_two_devices(k: pto.Kernel) -> None:
     same(jax.jit(sharded)(X, Y, Z, S, ROWS, COLS)["z"], one_by_one(k))
 
 
+@pytest.mark.slow
 def test_scan_fori_and_while(k: pto.Kernel) -> None:
     wanted = Z[0]
     for b in range(BATCH):

@@ -74,7 +74,7 @@ def program(extents: Dims, offsets: Dims, sizes: Dims, dims: Dims, numbers: str)
     return pto.parse(f"func.func @k({', '.join(arguments)}) attributes {{pto.entry}} {{\n{text}\nreturn\n}}")
 
 
-@pytest.mark.variants(6)
+@pytest.mark.variants(0)
 @pytest.mark.parametrize("numbers", ["constants", "arguments"])
 @pytest.mark.parametrize(("extents", "offsets", "sizes", "dims"), RANKS, ids=str)
 def test_a_window_of_another_rank_has_the_elements_of_its_sizes(

@@ -47,6 +47,7 @@ def test_windows_are_judged_at_run_time_as_static_ones(profile: str, sizes: tupl
             assert broken == ["window-size"]
 
 
+@pytest.mark.slow
 def test_a_window_larger_than_the_tile_is_named_and_keeps_its_values() -> None:
     text = _moved("a2a3", (4, 16), ("%r", "%c"))
     x = np.arange(1024, dtype=np.float32)
@@ -63,6 +64,7 @@ def test_a_window_larger_than_the_tile_is_named_and_keeps_its_values() -> None:
     np.testing.assert_array_equal(moved, expected)
 
 
+@pytest.mark.slow
 def test_valid_regions_that_execution_knows_may_be_less_than_static_windows_and_nothing_fits_anywhere() -> (
     None
 ):

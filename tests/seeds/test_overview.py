@@ -240,6 +240,7 @@ def everything() -> Everything:
     return Everything()
 
 
+@pytest.mark.slow
 def test_source_tiles_are_read_only_operands_of_every_instruction(everything: Everything) -> None:
     names = {i[0] for i in INSTRUCTIONS} | {"tcmp", "tcmps"}
     assert len(names) == 58 and names == set(everything.full)

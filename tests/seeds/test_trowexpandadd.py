@@ -168,6 +168,7 @@ def engine_and_interpreter(profile: str) -> Iterator[tuple[str, Array, Array]]:
             yield f"{name} {rows}x{cols}", words, wanted[f"d_{name}"].data
 
 
+@pytest.mark.slow
 def test_the_engine_gives_the_bits_of_the_interpreter_on_all_profiles() -> None:
     by_profile = [list(engine_and_interpreter(p)) for p in PROFILES]
     for (what, got, wanted), *others in zip(*by_profile, strict=True):

@@ -166,6 +166,7 @@ def test_rules_on_run_time_sizes() -> None:
         assert broken("tmp-size", "a2a3", big, **sizes) != fits
 
 
+@pytest.mark.slow
 def test_execution_reports_the_run_time_sizes_that_break_a_rule() -> None:
     text = dps(*(tile(t) for t in ("16x16xf32, valid=?x?", "16x16xf32, valid=?x?", _DYNAMIC_COLUMN)))
     kernel_ = pto.compile(pto.parse(text), profile="a2a3", checks=True)

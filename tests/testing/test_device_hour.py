@@ -87,6 +87,7 @@ def test_another_file_is_refused(
     assert message in capsys.readouterr().err and file.read_text() == content
 
 
+@pytest.mark.slow
 def test_a_layer_is_equal_on_one_device() -> None:
     for step in device_hour.steps((2,), ["layers"]):
         if step.name == "int8":

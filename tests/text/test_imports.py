@@ -20,6 +20,7 @@ def loaded(code: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_jax_is_not_imported() -> None:
     assert loaded(_CODE) == "[]"
 

@@ -90,6 +90,7 @@ def test_not_required_cases_are_reported_apart(golden: list[Case]) -> None:
     assert run_case(shift, replay).status == "pass"
 
 
+@pytest.mark.slow
 def test_exclusions_are_few_and_each_is_used(golden: list[Case]) -> None:
     excluded = [c for c in golden if exclusion(c)]
     assert len(excluded) <= 0.02 * sum(unsupported_reason(c) is None for c in golden)

@@ -49,6 +49,7 @@ def recorded_cases() -> int:
     return sum(len(json.loads(str(np.load(p)["manifest"]))) for p in GOLDEN.glob("*.npz"))
 
 
+@pytest.mark.slow
 def test_every_recorded_case_is_read(golden: list[Case]) -> None:
     assert len(golden) == recorded_cases() > 3000
     assert len({c.id for c in golden}) == len(golden)

@@ -296,6 +296,7 @@ def test_a_load_of_what_a_store_wrote_needs_an_order(name: str) -> None:
         assert all("global memory of %p" in d.message and "PIPE_MTE3" in d.message for d in listed)
 
 
+@pytest.mark.slow
 def test_windows_of_a_loop_are_others_in_every_trip() -> None:
     row = "%r = arith.muli %i, %c16 : index\n%p1 = " + VIEW.format("%r", "%c16") + "\n"
     moves = load("a").replace("%w", "%p1") + sync("MTE2", "MTE3") + store("a").replace("%w", "%p1")
@@ -344,6 +345,7 @@ def test_moves_run_on_the_pipe_of_their_places() -> None:
         assert len([d for d in verify(parse(text), "a5", level=3) if d.rule == "hazard"]) == count
 
 
+@pytest.mark.slow
 def test_the_index_of_addresses_finds_all_bytes_that_meet() -> None:
     """Of many tiles only those in the same blocks of addresses are compared."""
     rng = random.Random(0)

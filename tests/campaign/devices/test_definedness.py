@@ -69,6 +69,7 @@ def kinds(count: int, form: Form) -> Counter[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["kernel", "any"])
 def test_a_device_with_zeros_for_what_is_undefined_is_right(form: Form) -> None:
     assert kinds(40, form)["equal"] > 34

@@ -175,6 +175,7 @@ def test_without_cpp_nothing_is_skipped_for_the_simulator(tmp_path: Path) -> Non
     assert emit(str(file), "--out", str(tmp_path / "out"), "--profile", "a2a3") == 0
 
 
+@pytest.mark.slow
 def test_masks_are_beside_the_results_in_both_forms(tmp_path: Path) -> None:
     assert emit("--seed", "4", "--count", "8", "--profile", "a5", "--out", str(tmp_path)) == 0
     gaps = 0

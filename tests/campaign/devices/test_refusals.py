@@ -41,6 +41,7 @@ def executor(monkeypatch: pytest.MonkeyPatch, device: Target, **more: Any) -> Ca
     return CaseExecutor(plan, forget, lambda index: None)
 
 
+@pytest.mark.slow
 def test_a_device_that_declines_everything_is_no_success(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,6 +67,7 @@ def test_a_device_that_declines_everything_is_no_success(
     assert main(again) == 0
 
 
+@pytest.mark.slow
 def test_fewer_compared_cases_than_wanted_are_no_success(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,6 +77,7 @@ def test_fewer_compared_cases_than_wanted_are_no_success(
     assert "2 of 2 cases were compared; --min-compared is 3" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_a_device_refuses_is_left_out_and_the_rest_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     device = devices.Partial()
     made = executor(monkeypatch, device)
@@ -96,6 +99,7 @@ def test_what_is_refused_is_sent_no_more(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(device.sent) == 5 and not any(names & device.lacking for names in device.sent)
 
 
+@pytest.mark.slow
 def test_rows_do_not_depend_on_what_was_learnt_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """A block alone, in parts, and after others has the same row."""
 

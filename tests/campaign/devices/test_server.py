@@ -178,6 +178,7 @@ time.sleep(1000)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="only setpriv gives a signal at a parent's death")
 def test_a_device_dies_with_the_worker_that_is_killed() -> None:
     worker = subprocess.Popen([sys.executable, "-c", STARTING], stdout=subprocess.PIPE, text=True)

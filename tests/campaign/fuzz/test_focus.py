@@ -154,6 +154,7 @@ def test_programs_have_what_bugs_hide_in() -> None:
     assert all(values[name] > 0.5 for name in ("zero", "NaN", "infinity", "subnormal"))
 
 
+@pytest.mark.slow
 def test_a_pair_of_types_is_that_of_a_source_and_a_result() -> None:
     made = list(_operations("tcvt", 20, dtypes=("f32->i32",)))
     pairs = {(element_type(op.ins[0].type), element_type(op.destinations[0].type)) for op in made}
@@ -169,6 +170,7 @@ def test_a_focus_holds_where_presets_make_other_programs() -> None:
     assert all(any(op.name == "tcvt" for op in source.case(i).program.walk()) for i in range(12))
 
 
+@pytest.mark.slow
 def test_an_explanation_is_whole_or_short(capsys: pytest.CaptureFixture[str]) -> None:
     plan = ["fuzz", "--explain", "--preset", "overlaps", "--count", "5"]
     shown = []

@@ -22,6 +22,7 @@ def machines(against: str, tested: str) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_failures_are_found_counted_and_kept(fuzz: Any) -> None:
     options = [*machines("right", "wrong"), "--seed", 7, "--count", 25, "--batch", 10, "--store", "s.sqlite"]
     assert fuzz(*options) == 1

@@ -54,6 +54,7 @@ def test_a_report_writes_the_baseline(fuzz: Any) -> None:
     assert fuzz("--resume", "--store", "s.db", *NAMED, "--known", "known.txt") == 0
 
 
+@pytest.mark.slow
 def test_the_first_new_cause_ends_a_campaign(fuzz: Any) -> None:
     options = [*machines("right", "wrong"), "--count", 400, "--batch", 5, "--store", "s.db"]
     assert fuzz(*options, "--first-new") == 1

@@ -38,6 +38,7 @@ def simple() -> Table:
     return Table("a5", 16, 16, tuple(listed[:6]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [lambda: table("a5"), lambda: small("a2a3", 1, 20), lambda: small("cpu_sim", 4, 64)],
@@ -130,6 +131,7 @@ def test_where_lockstep_is_wrong_the_device_is_not_blamed(
     assert failed.index == 65 and "lockstep" in failed.cause and not kept
 
 
+@pytest.mark.slow
 def test_tables_grow_at_the_beginning_of_a_campaign() -> None:
     made = Tables(("a5",), 32, length=1024)
     assert list(made.spans(0, 3000)) == [(0, 256), (256, 256), (512, 512), (1024, 1024), (2048, 952)]

@@ -69,6 +69,7 @@ def test_programs_differ_and_use_every_choice_of_regions(few: Table) -> None:
     assert set(drawn.programs.opcodes.reshape(-1).tolist()) == set(range(len(few.opcodes)))
 
 
+@pytest.mark.slow
 def test_small_tables_in_a_row_have_every_instruction() -> None:
     few, count = Tables(("a2a3",), 20), rounds(len(names("a2a3")), 20)
     made = [few.of(turn * SMALL_SPAN) for turn in range(count)]
@@ -82,7 +83,7 @@ def test_small_tables_in_a_row_have_every_instruction() -> None:
     assert few.of(count * SMALL_SPAN).opcodes != whole.opcodes
 
 
-@pytest.mark.variants(1)
+@pytest.mark.variants(0)
 @pytest.mark.parametrize("profile", ["cpu_sim", "a2a3", "a5"])
 def test_decoded_programs_pass_the_verifier(profile: ProfileName) -> None:
     tables = (table(profile), table(profile, 2), *(small(profile, n, 20) for n in range(6)))
@@ -111,6 +112,7 @@ def _disagreements(runner: Runner) -> list[Outcome]:
     return [o for o in outcomes if o.is_failure]
 
 
+@pytest.mark.slow
 def test_results_are_those_of_the_interpreter(few: Table, switch: Runner) -> None:
     assert _disagreements(switch) == []
     drawn = draw(np, few, values.origin(SEED), np.arange(64, dtype=np.uint64))

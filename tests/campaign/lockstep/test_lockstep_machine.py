@@ -85,7 +85,7 @@ def _executor(
     return LockstepExecutor(plan, keep), kept
 
 
-@pytest.mark.variants(1)
+@pytest.mark.variants(0)
 @pytest.mark.parametrize("reference", ["lockstep:grouped", "oracle"])
 def test_a_block_is_the_sum_of_its_parts(
     monkeypatch: pytest.MonkeyPatch, simple: Table, reference: str

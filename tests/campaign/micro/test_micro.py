@@ -100,6 +100,7 @@ def test_goals_of_micro_operations_are_reached_where_loops_carry_registers() -> 
         parse_goal('[[bins]]\ninstruction = "vadd"\nregion = "odd"', "g.toml")
 
 
+@pytest.mark.slow
 def test_a_focus_names_micro_operations_alone_and_beside_tiles(capsys: Any, tmp_path: Path) -> None:
     options = Focus(only=("vadd", "vcvt")).options(STRAIGHT)
     assert options.micro and options.only == {"vadd", "vcvt"} and options.profiles == ("a5",)
@@ -339,6 +340,7 @@ def test_an_operation_that_a_device_declines_is_left_out() -> None:
     assert less.kind == "equal" and name not in names_of(less.case)
 
 
+@pytest.mark.slow
 def test_a_failure_is_made_small_and_names_its_operation() -> None:
     def wrong(case: Case, name: str, output: Output) -> Output:
         seen = "vcvt" in names_of(case)

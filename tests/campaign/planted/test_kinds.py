@@ -44,6 +44,7 @@ def test_there_are_thirteen_kinds() -> None:
     assert len({str(bug) for bug in KINDS}) == len({bug.operation for bug in KINDS}) == 13
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOON)
 def test_some_kinds_are_found_at_once(name: str) -> None:
     assert found(next(bug for bug in KINDS if bug.operation == name), 500) is not None

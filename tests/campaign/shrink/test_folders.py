@@ -35,6 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(record.folder)
 
 
+@pytest.mark.slow
 def test_folders_are_found_alone_by_cause_and_all(folder: Path) -> None:
     for path in (folder, folder.parent, folder.parent.parent):
         assert read_folders(path) == [folder]

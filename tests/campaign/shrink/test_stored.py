@@ -53,6 +53,7 @@ OPTIONS = kernels_only(
 )
 
 
+@pytest.mark.slow
 def test_a_failure_in_company_is_named_after_the_first_result_that_differs() -> None:
     device, found = Forgetful(), set()
     for index in range(24):
@@ -75,6 +76,7 @@ def test_a_search_that_ends_early_names_it_as_well(calls: int) -> None:
     assert record.instruction == "tmul"
 
 
+@pytest.mark.slow
 def test_intermediates_are_stored_once_and_change_nothing() -> None:
     stored = 0
     for index in range(12):

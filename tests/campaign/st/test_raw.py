@@ -57,6 +57,7 @@ def outcome(folder: Path) -> tuple[str, str]:
     return found.kind, found.message
 
 
+@pytest.mark.slow
 def test_a_folder_of_raw_files_passes(folder: Path) -> None:
     assert outcome(folder) == ("pass", "")
     assert main(["conformance", "--st", str(folder)]) == 0

@@ -31,6 +31,7 @@ def test_some_hundred_damaged_programs_give_programs_or_errors_with_a_place() ->
     assert all(report.verdicts[v] > 10 for v in ("accepted", "rejected", "unreadable")), report.verdicts
 
 
+@pytest.mark.slow
 def test_undamaged_texts_are_programs() -> None:
     check(CORPUS[0])  # Texts have a time limit, which modules imported for the first one do not keep.
     for number in range(0, len(CORPUS), 9):
