@@ -52,6 +52,11 @@ class Hole:
 
 
 @dataclass(frozen=True)
+class Elements:
+    """A vector outside tile memory, whose elements travel as data."""
+
+
+@dataclass(frozen=True)
 class Contents:
     """A register, whose contents travel as data."""
 
@@ -73,12 +78,12 @@ def opened(operand: Operand, dtype: DType) -> Shape:
         return Contents()
     if operand is None or isinstance(operand, TileRef | View | Pointer | LocalPointer | tuple):
         return operand
-    return Hole(dtype)
+    return Elements() if np.ndim(operand) else Hole(dtype)
 
 
 def join(a: Shape, b: Shape, dtype: DType = INDEX) -> Shape:
     """The least shape that both operands (or shapes) have."""
-    if a is b or isinstance(a, Hole | Contents):
+    if a is b or isinstance(a, Hole | Elements | Contents):
         return a
     if isinstance(a, Register):
         return Contents()
@@ -105,6 +110,8 @@ def join(a: Shape, b: Shape, dtype: DType = INDEX) -> Shape:
         return replace(a, buffer=_join_places(a.buffer, b.buffer), offset=join(a.offset, b.offset))
     if isinstance(a, tuple):
         return _join_all(a, b)
+    if np.ndim(a):
+        return Elements()
     return a if _same_number(a, b) else Hole(dtype)
 
 
@@ -170,7 +177,7 @@ def _join_place(a: Any, b: Any) -> Any:
 
 def fits(operand: Any, shape: Shape) -> bool:
     """Whether an operand, or each of several, has the shape."""
-    if isinstance(shape, Hole | Contents) or (
+    if isinstance(shape, Hole | Elements | Contents) or (
         operand is shape and not isinstance(shape, TileRef | View | Pointer | LocalPointer)
     ):
         return True
@@ -215,6 +222,8 @@ def leaves(operand: Operand, shape: Shape) -> list[Leaf]:
     """The data of an operand that fits the shape."""
     if isinstance(shape, Hole):
         return [scalars.to_native(operand, shape.dtype)]
+    if isinstance(shape, Elements):
+        return [jnp.asarray(operand)]
     if isinstance(shape, Contents):
         return [jnp.asarray(operand.contents)]
     if isinstance(shape, LocalPointer):
@@ -279,7 +288,7 @@ def _index(place: Any, options: Sequence[Any]) -> Int64[Array, ""]:
 
 def fill(machine: TileMemory, shape: Shape, data: Iterator[Leaf]) -> Operand:
     """The operand of a shape with this data."""
-    if isinstance(shape, Hole):
+    if isinstance(shape, Hole | Elements):
         return next(data)
     if isinstance(shape, Contents):
         return Register(next(data))

@@ -196,7 +196,7 @@ def _operand(machine: JaxMachine, argument: Argument, value: Any, constant: bool
         machine.region(ir.Op(f"argument %{argument.name}"), ref)
         return ref
     if isinstance(t, ir.VectorType):
-        return value
+        return None if value is None else jnp.asarray(value)
     assert isinstance(t, ir.ScalarType)
     # The number of a block is that of the launch where none is given.
     return None if value is None else conversion.opaque_scalar(value, t.dtype)

@@ -285,3 +285,33 @@ def test_loops_are_traced_once_whatever_their_length() -> None:
         kernel = pto.compile(pto.parse(text))
         traces.append(str(jax.make_jaxpr(lambda *a, kernel=kernel: kernel(*a))(x, y, 0, 0)))
     assert "2000:i64[]" in traces[1] and len(traces[0]) == len(traces[1])
+
+
+#: Where a merge of lists stands: its counts are a vector, which these operations hand on.
+FLOWS = {
+    "if": "scf.if %taken {{\n{merge}\n}}",
+    "switch": "scf.index_switch %n\ncase 1 {{\n{merge}\nscf.yield\n}}\ndefault {{\nscf.yield\n}}",
+    "for": "scf.for %i = %zero to %n step %one {{\n{merge}\n}}",
+}
+
+
+@pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")
+@pytest.mark.parametrize("name", FLOWS)
+def test_counts_of_a_merge_leave_branches_and_loops(name: str) -> None:
+    source, made = "!pto.tile_buf<vec, 1x8xf32>", "!pto.tile_buf<vec, 1x16xf32>"
+    merge = (
+        f"pto.tmrgsort ins(%a, %b, %t : {source}, {source}, {made}) "
+        f"outs(%d, %counts : {made}, vector<4xi16>)"
+    )
+    kernel = pto.compile(pto.parse(FLOWS[name].format(merge=merge)), profile="a5")
+    records = np.array([[9, 0, 7, 0, 5, 0, 3, 0]], np.float32)
+    arguments = {"a": records, "b": records - 1, "d": np.zeros((1, 16), np.float32)}
+    arguments |= {"counts": np.full(4, 7, np.int16), "t": arguments["d"]}
+    numbers: dict[str, Any] = {"taken": True, "n": 1, "zero": 0, "one": 1}
+    for taken in (True, False):
+        numbers |= {"taken": taken, "n": int(taken)}
+        given = {a.name: {**arguments, **numbers}[a.name] for a in kernel.arguments}
+        batch: Any = jax.vmap(lambda a, given=given: kernel(**{**given, "a": a})["counts"])
+        wanted = [4, 4, 0, 0] if taken else [7, 7, 7, 7]
+        for counts in (kernel(**given)["counts"], kernel.eager(**given)["counts"], *batch(records[None])):
+            assert counts.dtype == np.int16 and counts.tolist() == wanted
