@@ -144,7 +144,7 @@ class LogicalWriter(ScopeWriter):
             results: list[Type] = [MaskType(0, lanes)]
         else:
             t = self.of(element(self.rng.choice("i8 u16 i32 u32".split())), lanes)
-            ins, results = {n: self.register(t) for n in names}, [t]
+            ins, results = {n: self.register(t) for n in names}, list[Type]([t])
             if self.state.chance(0.6):
                 ins["mask"] = self.flags(lanes)
         self.add(sample, self.made(sample.name, ins, results))
@@ -270,7 +270,8 @@ class LogicalWriter(ScopeWriter):
     def stored(self, sample: MicroSample) -> None:
         """A store of lanes: of the active ones, or of groups or blocks at a stride."""
         d, lanes = sample.register("T").dtype, self.lanes()
-        value, masked = self.register(self.of(d, lanes)), {}
+        value = self.register(self.of(d, lanes))
+        masked: dict[str, Value] = {}
         reach, more, attributes = self.run(d, lanes)
         if sample.name == "vmi.vsstb":
             block = 32 * 8 // d.storage_bits
@@ -284,7 +285,7 @@ class LogicalWriter(ScopeWriter):
         elif sample.name == "vmi.vstore" and self.state.chance(0.7):
             masked = {"extra": self.flags(lanes)}
         at, offset = self.at(d, reach, write=True)
-        ins = {"value": value, "dest": at.pointer, "offset": offset, **more, **masked}
+        ins = {"value": value, "dest": at.pointer, "offset": offset} | more | masked
         self.made(sample.name, ins, (), **attributes)
 
     def indexed(self, sample: MicroSample) -> None:

@@ -145,8 +145,9 @@ TRANSFERS = frozenset(
 )
 
 
+_WITHOUT_EFFECT = "without an effect on values: no machine could differ"
 #: Micro-operations that no generated kernel has, and why.
-MICRO_REASONS = dict.fromkeys(("dsb", "dcci"), "without an effect on values: no machine could differ")
+MICRO_REASONS: dict[str, str] = dict.fromkeys(("dsb", "dcci"), _WITHOUT_EFFECT)
 
 
 def micro_reason(name: str) -> str | None:

@@ -300,8 +300,7 @@ FLOWS = {
 def test_counts_of_a_merge_leave_branches_and_loops(name: str) -> None:
     source, made = "!pto.tile_buf<vec, 1x8xf32>", "!pto.tile_buf<vec, 1x16xf32>"
     merge = (
-        f"pto.tmrgsort ins(%a, %b, %t : {source}, {source}, {made}) "
-        f"outs(%d, %counts : {made}, vector<4xi16>)"
+        f"pto.tmrgsort ins(%a, %b, %t : {source}, {source}, {made}) outs(%d, %counts : {made}, vector<4xi16>)"
     )
     kernel = pto.compile(pto.parse(FLOWS[name].format(merge=merge)), profile="a5")
     records = np.array([[9, 0, 7, 0, 5, 0, 3, 0]], np.float32)
