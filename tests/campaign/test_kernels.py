@@ -16,6 +16,7 @@ from pto_jax.cases.comparison import compare_case
 from pto_jax.cases.kernels import NAME, as_kernel, form_for, kernel, kernels_only
 from pto_jax.cases.targets import Oracle, Run
 from pto_jax.devices.exchange import program_text
+from pto_jax.errors import DeadlockError
 from pto_jax.failures.folder import read, shrink_folder
 from pto_jax.failures.recorder import Keeper
 from pto_jax.generate.options import PRESETS
@@ -42,7 +43,13 @@ def test_kernels_do_what_their_programs_do(preset: str) -> None:
             continue
         made += 1
         assert is_kernel(kernel)
-        wanted, found = Oracle().run(case), Oracle().run(kernel)
+        try:
+            wanted = Oracle().run(case)
+        except DeadlockError:  # A mutant of the preset for ranks.
+            with pytest.raises(DeadlockError):
+                Oracle().run(kernel)
+            continue
+        found = Oracle().run(kernel)
         assert wanted.outputs.keys() == found.outputs.keys()
         for name, output in wanted.outputs.items():
             np.testing.assert_array_equal(output.words.reshape(-1), found.outputs[name].words.reshape(-1))
