@@ -630,6 +630,11 @@ def _integers(words: Lanes, source: DType, target: DType, saturate: bool) -> Lan
 
 def _narrowed(single: UInt32[Array, "*shape"], target: DType, letter: str, saturate: bool) -> Lanes:
     nan = bits.is_nan(single, F32)
+    if target == F32 and saturate:
+        # Only infinities are beyond the numbers of the type; what is below them in order is the largest one.
+        infinite = (single & np.uint32(0x7FFFFFFF)) == np.uint32(0x7F800000)
+        finite = jnp.where(infinite, single - np.uint32(1), single)
+        return jnp.where(nan, np.uint32(0), finite)
     if target == F32:
         return jnp.where(nan, np.uint32(F32.canonical_nan), single)
     if letter == "H":
