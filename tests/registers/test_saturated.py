@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -36,8 +38,8 @@ TEXT = """module attributes {{pto.target_arch = "a5"}} {{
 @pytest.mark.parametrize(
     ("name", "dtype"), [("f16", np.float16), ("f8E4M3FN", ml_dtypes.float8_e4m3fn)], ids=["f16", "f8"]
 )
-def test_extf_saturates_as_it_is_declared(name: str, dtype: type, saturate: str) -> None:
-    x = np.resize(np.array([np.nan, 1.5, -2, 0, np.inf, -np.inf], np.float32), 256).astype(dtype)
+def test_extf_saturates_as_it_is_declared(name: str, dtype: Any, saturate: str) -> None:
+    x: Any = np.resize(np.array([np.nan, 1.5, -2, 0, np.inf, -np.inf], np.float32), 256).astype(dtype)
     program, r = pto.parse(TEXT.format(name=name, saturate=saturate)), np.zeros(64, np.float32)
     wide = x[:64].astype(np.float32)
     if saturate == "SAT":
