@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from numbers import Real
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -170,8 +171,8 @@ def calibrate(
     chosen = settings("calibrate", format, profile, numerics)
     if chosen.format.largest is None:
         raise ArgumentError(f"calibrate: format {format!r} has no scales", allowed="int8, fp8")
-    _require_percentile(percentile)
-    axis, x = _hashable("calibrate", axis), floats("calibrate: x", x)
+    percentile, axis = _percentile(percentile), _chosen_axes("calibrate", axis)
+    x = floats("calibrate: x", x)
     if percentile is not None:
         whole_along("calibrate: x", x, _axes(axis, x.ndim), f"axis {axis}, whose percentile is asked for")
     return _calibrated(chosen, axis, percentile)(x)
@@ -204,7 +205,7 @@ def quantise(
     ('int8', [[1, -127], [0, 0]])
     """
     chosen = settings("quantise", format, profile, numerics)
-    axis, x = _hashable("quantise", axis), floats("quantise: x", x)
+    axis, x = _chosen_axes("quantise", axis), floats("quantise: x", x)
     if chosen.format.name == "mx":
         if scale is not None:
             raise ArgumentError("quantise: format 'mx' finds its scales itself", allowed="scale=None")
@@ -244,12 +245,14 @@ def dequantise(
         result = getattr(codes, "dtype", type(codes).__name__)
         raise ArgumentError(f"dequantise: codes are {result}", allowed="int8, float8_e4m3fn")
     if str(getattr(scale, "dtype", None)) == "float8_e8m0fnu":
-        chosen = settings("dequantise", "mx", profile, numerics)
+        chosen, along = settings("dequantise", "mx", profile, numerics), _chosen_axes("dequantise", axis)
+        if not isinstance(along, int):
+            raise ArgumentError(f"dequantise: axis: got {axis} for format 'mx'", allowed="one axis")
         for what, a in (("codes", codes), ("scale", scale)):
             whole_along(
-                f"dequantise: {what}", a, _axes(axis, a.ndim), f"axis {axis}, whose groups share a scale"
+                f"dequantise: {what}", a, _axes(along, a.ndim), f"axis {along}, whose groups share a scale"
             )
-        return _dequantised_mx(chosen, axis)(codes, scale)
+        return _dequantised_mx(chosen, along)(codes, scale)
     chosen = settings("dequantise", format, profile, numerics)
     return _dequantised(chosen)(codes, scale_of("dequantise: scale", scale, codes.shape))
 
@@ -348,19 +351,25 @@ def weights_of(w: Quantised, format: Name | None, w_scale: Any) -> tuple[Quantis
     return Quantised(codes, scale if stored == "mx" else scale_of("linear: w.scale", scale, sizes)), stored
 
 
-def _require_percentile(percentile: object) -> None:
-    if percentile is not None and not (isinstance(percentile, int | float) and 0 <= percentile <= 100):
-        raise ArgumentError(f"calibrate: percentile: got {percentile!r}", allowed="0 to 100")
+def _percentile(given: object) -> float | None:
+    """A percentile as Python's number; ArgumentError for what is none."""
+    if given is None:
+        return None
+    percentile = float(given) if isinstance(given, Real) else math.nan
+    if not 0 <= percentile <= 100:
+        raise ArgumentError(f"calibrate: percentile: got {given!r}", allowed="0 to 100")
+    return percentile
 
 
-def _hashable(what: str, axis: Any) -> Axis:
-    """An axis, several as a tuple, or None for all; ArgumentError for anything else."""
-    axes = tuple(axis) if isinstance(axis, list | tuple) else (axis,)
-    if axis is not None and not all(is_number(a, -sys.maxsize) for a in axes):
-        raise ArgumentError(
-            f"{what}: axis: got {axis!r}", allowed="a number, several, or None", fix="axis=-1"
-        )
-    return axes if isinstance(axis, list | tuple) else axis
+def _chosen_axes(what: str, axis: Any) -> Axis:
+    """An axis, several as a tuple, or None for all, in Python's numbers; ArgumentError for anything else."""
+    if axis is None:
+        return None
+    axes = axis if isinstance(axis, list | tuple) else (axis,)
+    if not all(is_number(a, -sys.maxsize) for a in axes):
+        allowed = "a number, several, or None"
+        raise ArgumentError(f"{what}: axis: got {axis!r}", allowed=allowed, fix="axis=-1")
+    return tuple(map(int, axes)) if isinstance(axis, list | tuple) else int(axis)
 
 
 def _axes(axis: Axis, rank: int) -> tuple[int, ...]:
@@ -369,6 +378,8 @@ def _axes(axis: Axis, rank: int) -> tuple[int, ...]:
     axes = (axis,) if isinstance(axis, int) else axis
     if not all(-rank <= a < rank for a in axes):
         raise ArgumentError(f"axis: got {axis} for an array of {rank} axes", allowed=f"{-rank} to {rank - 1}")
+    if len({a % rank for a in axes}) < len(axes):
+        raise ArgumentError(f"axis: got {axis}", allowed="each axis once")
     return tuple(a % rank for a in axes)
 
 

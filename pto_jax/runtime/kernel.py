@@ -699,7 +699,7 @@ def compile(  # noqa: PLR0913 - keywords
     resolved = resolve(with_entry(program))
     program = resolved.program
     function = entries.select_entry(program, entry)
-    if checks is not None and not isinstance(checks, bool):
+    if checks is not None and not isinstance(checks, bool | np.bool_):
         raise ArgumentError(f"checks: got {checks!r}", allowed="None, False, True")
     _require_names(scalars)
     if scalars:

@@ -70,6 +70,14 @@ WRONG |= {
         "grid: got '2'; allowed: a number from 1 up",
     ),
     "an axis of text": (lambda: nn.quantise(X, axis="rows"), "axis: got 'rows'; allowed: a number"),
+    "axes that are one": (
+        lambda: nn.quantise(X, axis=(1, -1)),
+        "axis: got (1, -1); allowed: each axis once",
+    ),
+    "an axis of codes as text": (
+        lambda: nn.dequantise(*nn.quantise(X, format="mx"), axis="rows"),
+        "dequantise: axis: got 'rows'; allowed: a number",
+    ),
     "a percentile of text": (
         lambda: nn.calibrate(X, percentile="99"),
         "percentile: got '99'; allowed: 0 to 100",

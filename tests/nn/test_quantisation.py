@@ -123,3 +123,17 @@ def test_under_jit_and_vmap() -> None:
 def test_errors_say_what_fits(call: Any, message: str) -> None:
     with pytest.raises(pto.ArgumentError, match=message):
         call()
+
+
+def test_numbers_of_numpy_are_axes_and_percentiles() -> None:
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    for axis in (np.int64(1), [np.int32(-1)]):
+        np.testing.assert_array_equal(nn.calibrate(x, axis=axis), nn.calibrate(x, axis=1))  # type: ignore[arg-type]
+    for percentile in (np.float32(50), np.int64(50)):
+        np.testing.assert_array_equal(
+            nn.calibrate(x, percentile=percentile),  # type: ignore[arg-type]
+            nn.calibrate(x, percentile=50),
+        )
+    codes, scale = nn.quantise(x, format="mx", axis=np.int64(1))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(codes, nn.quantise(x, format="mx", axis=1).codes)
+    assert nn.dequantise(codes, scale, axis=np.int64(1)).shape == x.shape  # type: ignore[arg-type]
