@@ -15,7 +15,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
@@ -214,7 +214,7 @@ class Oracle:
 
 @dataclass(frozen=True)
 class Engine:
-    """The engine in one mode, on the case's profile or another one; ``code`` is what compiled ones execute."""
+    """The engine in one mode, on the case's profile or another one; ``code`` is for compiled ones."""
 
     mode: Mode = "eager"
     profile: profiles.ProfileName | None = None

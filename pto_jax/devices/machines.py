@@ -4,9 +4,10 @@
 ``oracle``               the reference interpreter (also ``interpreter``); ``oracle:again`` in another process
 ``eager``                this engine, operation by operation
 ``jit``                  this engine, compiled; ``jit:o0`` without XLA's optimisations, three times as fast;
-                         ``jit:numpy`` the trace executed by NumPy, six times as fast; ``jit:cuda`` that for CUDA
-``vmap``                 this engine, compiled for a batch of three calls, all compared; ``vmap:o0 vmap:numpy``
-                         and ``vmap:cuda`` likewise
+                         ``jit:numpy`` its trace, executed by NumPy, six times as fast; ``jit:cuda``
+                         likewise that for CUDA
+``vmap``                 this engine, compiled for a batch of three calls, all compared; with ``:o0``,
+                         ``:numpy``, ``:cuda`` as for ``jit``
 ``fast``                 this engine, compiled with fast numerics
 ``profile``              this engine, eager; needs a profile: ``profile:a5``
 ``lockstep``             all programs of a batch at once; ``lockstep:grouped`` groups them by opcode
@@ -39,8 +40,8 @@ from ..profiles import PROFILE_NAMES, ProfileName
 from . import contract
 
 NAMES = (
-    "oracle[:again][:Q] eager[:Q] jit[:o0|numpy|cuda][:Q] vmap[:o0|numpy|cuda][:Q] fast[:Q] profile:Q lockstep[:grouped] "
-    "sanitizer[:strict][:Q] races[:Q] dut:COMMAND dut-server:COMMAND "
+    "oracle[:again][:Q] eager[:Q] jit[:o0|numpy|cuda][:Q] vmap[:o0|numpy|cuda][:Q] fast[:Q] profile:Q "
+    "lockstep[:grouped] sanitizer[:strict][:Q] races[:Q] dut:COMMAND dut-server:COMMAND "
     "python:MODULE:NAME"
 )
 DUT_TIMEOUT = contract.TIMEOUT

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from pto_jax.cases.comparison import Outcome, compare_case
-from pto_jax.cases.targets import Oracle, Run
+from pto_jax.cases.targets import Engine, Oracle, Run
 from pto_jax.generate.options import PRESETS, SIMPLE, STRAIGHT, Options
 from pto_jax.generate.programs import VERSION, Case, generate
 from tests.mutation import code
