@@ -50,8 +50,10 @@ def test_a_batch_without_calls_executes_no_trip() -> None:
     assert executed("numpy", jax.vmap(doubled_until_large), none)[0].shape == (0,)
 
 
-@pytest.mark.parametrize("name", ("jit:numpy", *(pytest.param(n, marks=pytest.mark.slow)
-                                                  for n in ("vmap:numpy", "vmap:cuda", "jit:o0"))))  # fmt: skip
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("vmap:numpy", "vmap:cuda", "jit:o0")]
+
+
+@pytest.mark.parametrize("name", ["jit:numpy", *SLOW])
 def test_executors_give_the_bits_of_the_interpreter(name: str) -> None:
     small = replace(MICRO, statements=2, turns=1)
     for case in (generate(3, 1, STRAIGHT), generate(41, 4, small)):
