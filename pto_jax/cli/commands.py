@@ -130,6 +130,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="[NAME=]N",
         help="allowed difference of a buffer, or of all, in units in the last place; NaNs are then equal",
     )
+    options.flag(
+        sub,
+        "--open",
+        "count differences of elements that BEFORE leaves open (they follow from undefined data); "
+        "they are no failures",
+    )
     sub.add_argument("--json", metavar="OUT", help="write the verdict on every program as JSON")
     sub.add_argument("--junit", metavar="OUT.xml", help="write the verdicts as JUnit")
     sub.add_argument(
@@ -161,6 +167,7 @@ def parser() -> argparse.ArgumentParser:
         ("diff a.pto a.pto --language 2026-04 --language-after 2026-08", "one text under two versions"),
         ("diff kernel.pto kernel.cpp", "a source and the C++ that an assembler emitted for it"),
         ("diff --corpus before/ after/ --junit verdicts.xml", "folders of programs of the same paths"),
+        ("diff --corpus tiles/ expanded/ --open", "tile programs and their micro-operations"),
         ("diff --series dumps/", "the first dump that is wrong"),
         ("diff --sync old.cpp new.cpp", "order lost and gained; exit status 1: the new one has findings"),
         ("diff --sync old/ new/ --json out.json", "the same for folders of two assemblers"),

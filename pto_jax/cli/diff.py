@@ -36,13 +36,14 @@ def diff_corpus(options: DiffOptions) -> bool:
         options.ulp,
         options.language,
         options.language_after,
+        options.open,
     )
     terminal = sys.stderr.isatty()
     seen: list[Verdict] = []
 
     def told(verdict: Verdict) -> None:
         seen.append(verdict)
-        if verdict.is_failure or verdict.warnings:
+        if verdict.is_failure or verdict.warnings or verdict.open:
             for line in lines(verdict):
                 print(line, file=sys.stderr, flush=True)
         elif terminal and len(seen) % 10 == 0:
@@ -155,7 +156,7 @@ def _two(options: DiffOptions, file: str) -> bool:
         partial_launch=options.partial_launch,
         scalars=options.scalars,
     )
-    both = replace(both, ulp=options.ulp)
+    both = replace(both, ulp=options.ulp, open=options.open)
     if options.inputs is not None:
         values, _ = read_inputs(both.before, options.inputs)  # pyright: ignore[reportArgumentType]
         result = translation.compare(both, values)
@@ -165,6 +166,8 @@ def _two(options: DiffOptions, file: str) -> bool:
         origin = f"{result.compared} generated inputs, seed {options.seed}"
     for finding in new_warnings(before, after, both.before.profile):
         print(finding.render())
+    if result.left:
+        print(result.left)
     setting = f"profile {both.before.profile.name}, numerics {options.numerics}"
     if result.failure is None:
         print(f"equal: {', '.join(both.results)} on {origin} ({setting})")
@@ -212,6 +215,7 @@ def _fill(folder: Path, options: DiffOptions, profile: str, failure: Any) -> Non
     command = (
         f"pto-jax diff {' '.join(files)} --inputs inputs.npz --profile {profile} "
         f"--numerics {options.numerics} --grid {options.grid}"
+        + (" --open" if options.open else "")
         + (f" --entry {shlex.quote(options.entry)}" if options.entry else "")
         + (" --partial-launch" if options.partial_launch else "")
         + "".join(

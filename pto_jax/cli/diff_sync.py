@@ -21,7 +21,7 @@ from .options import DiffOptions
 _EFFECTS = (("lost", "race now"), ("lost", "redundant"), ("gained", "race before"), ("gained", "stricter"))
 #: Options of ``diff`` that execute programs, or compare their values.
 _OTHER = (
-    *("corpus", "series", "more", "ulp", "junit", "workers", "inputs", "entry", "scalars", "ranks"),
+    *("corpus", "series", "more", "ulp", "open", "junit", "workers", "inputs", "entry", "scalars", "ranks"),
     *("partial_launch",),
 )
 

@@ -172,6 +172,7 @@ class DiffOptions:
     series: bool = False
     sync: bool = False
     ulp: Mapping[str, int] = field(default_factory=dict)
+    open: bool = False
     json: str | None = None
     junit: str | None = None
     workers: int | None = None

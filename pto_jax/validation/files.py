@@ -36,7 +36,7 @@ class Comparing:
 
     Beside a program ``NAME.pto`` an input ``NAME.npz`` may stand, which is tried first.
 
-    ``ulp`` as in :class:`.translation.Pair`; ``language_after`` is that of the texts after.
+    ``ulp`` and ``open`` as in :class:`.translation.Pair`; ``language_after`` is that of the texts after.
     """
 
     count: int = 16
@@ -46,6 +46,7 @@ class Comparing:
     ulp: Mapping[str, int] = field(default_factory=dict)
     language: TextLanguage | None = None
     language_after: TextLanguage | None = None
+    open: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ class Verdict:
     """What became of one program: its name, how many inputs were compared, and what differs where.
 
     ``before`` and ``after`` are the places of the instructions at which the programs part, ``change`` is the
-    one operation that the texts say differently, ``warnings`` those that only the program after gets.
+    one operation that the texts say differently, ``warnings`` those that only the program after gets,
+    ``open`` elements that differ where the program before leaves them open.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Verdict:
     parting: str = ""
     change: str = ""
     warnings: tuple[str, ...] = ()
+    open: str = ""
     element: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -100,7 +103,7 @@ def _compared(name: str, before: Path, after: Path, how: Comparing) -> Verdict:
         return Verdict(name, "rejected", f"after: {_line(error)}")
     if first == second:
         return Verdict(name, "same")
-    inputs = 0
+    inputs, opened = 0, ""
     warnings = tuple(map(str, new_warnings(first, second, how.profile)))
     for entry in _entries(first):
         verdict = _entry(
@@ -108,8 +111,8 @@ def _compared(name: str, before: Path, after: Path, how: Comparing) -> Verdict:
         )
         if verdict.kind != "equal":
             return verdict
-        inputs += verdict.inputs
-    return Verdict(name, "equal", inputs=inputs, warnings=warnings)
+        inputs, opened = inputs + verdict.inputs, opened or verdict.open
+    return Verdict(name, "equal", inputs=inputs, warnings=warnings, open=opened)
 
 
 def _entries(program: Program) -> list[str | None]:
@@ -132,13 +135,13 @@ def _entry(
         both = translation.pair(before, after, profile, **options)
     except PtoError as error:
         return replace(found, kind="rejected", message=f"after: {_line(error)}")
-    both = replace(both, ulp=how.ulp, run=run)
+    both = replace(both, ulp=how.ulp, open=how.open, run=run)
     try:
         result = _result(both, how, file)
     except (FileError, PtoError) as error:
         return replace(found, kind="skipped", message=_line(error))
     if result.failure is None:
-        return replace(found, inputs=result.compared)
+        return replace(found, inputs=result.compared, open=result.left)
     failure = result.failure
     where = locate(both, failure)
     return replace(
@@ -150,6 +153,7 @@ def _entry(
         after=place(where.after if where else None) or _broken(failure),
         parting=str(where) if where else "",
         change=only_change(before, after),
+        open=result.left,
         element=folders.first_difference(failure.comparison, "buffer", "before", "after"),
     )
 
@@ -168,7 +172,7 @@ def _result(both: Pair, how: Comparing, file: Path) -> Result:
         if given.compared:
             return given
         raise
-    return replace(result, compared=given.compared + result.compared)
+    return given.joined(result)
 
 
 def locate(both: Pair, failure: Failure) -> Parting | None:
@@ -271,7 +275,9 @@ def counted(verdicts: Sequence[Verdict]) -> str:
 def lines(verdict: Verdict) -> Iterator[str]:
     """A verdict in words: what differs, and where."""
     yield f"{verdict.name}: {verdict.kind}" + (f": {verdict.message}" if verdict.message else "")
-    yield from (f"    {line}" for line in (verdict.parting, verdict.change, *verdict.warnings) if line)
+    yield from (
+        f"    {line}" for line in (verdict.parting, verdict.change, verdict.open, *verdict.warnings) if line
+    )
 
 
 # -- changes of the text -----------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from ..schedules.ranks import RankFinding
 from ..text import SUFFIXES
 from ..vectors.compare import EXACT, Comparison, compare_words
 from ..vectors.manifest import Rule
+from .left_open import left_open
 
 Array = NDArray[Any]
 #: Inputs tried for one that the program before accepts, and for a further one.
@@ -82,6 +83,8 @@ class Pair:
     #: Units in the last place that results may be apart, by the names before; that of "" is for all others.
     #: Without any bits are compared, those of NaNs too.
     ulp: Mapping[str, int] = field(default_factory=dict)
+    #: Whether elements that the program before leaves open may differ.
+    open: bool = False
     #: What executes both programs.
     run: Execute = field(default=run_engine, compare=False)
 
@@ -148,11 +151,34 @@ class Failure:
 
 @dataclass(frozen=True)
 class Result:
-    """How many inputs were compared, how many drawn ones the program before refused, and the failure."""
+    """How many inputs were compared, how many drawn ones the program before refused, and the failure.
+
+    ``open`` are elements that differ and may, by buffer; ``reasons`` say why the program before leaves them
+    open.
+    """
 
     compared: int
     refused: int = 0
     failure: Failure | None = None
+    open: Mapping[str, int] = field(default_factory=dict)
+    reasons: tuple[str, ...] = ()
+
+    def joined(self, other: Result) -> Result:
+        """The results of these inputs and of further ones."""
+        names = dict.fromkeys((*self.open, *other.open))
+        counts = {n: self.open.get(n, 0) + other.open.get(n, 0) for n in names}
+        reasons = tuple(dict.fromkeys((*self.reasons, *other.reasons)))
+        inputs = self.compared + other.compared, self.refused + other.refused
+        return Result(*inputs, self.failure or other.failure, counts, reasons)
+
+    @property
+    def left(self) -> str:
+        """How many elements differ that are open, and why; nothing where there are none."""
+        counts = ", ".join(f"{n} of {name}" for name, n in self.open.items())
+        if not counts:
+            return ""
+        more = f" and {len(self.reasons) - 2} more" if len(self.reasons) > 2 else ""
+        return f"elements that differ and that before leaves open: {counts} ({'; '.join(self.reasons[:2])}{more})"
 
 
 def pair(
@@ -261,28 +287,28 @@ def validate(
             raise ArgumentError(f"got the scalar argument {name!r}", allowed=", ".join(names) or "none")
     if count < 1:
         raise ArgumentError(f"count: got {count}", allowed="1 or more")
-    compared = refused = 0
+    total = Result(0)
     accepted: dict[str, Array] = {}
     for number in range(count):
         problems: list[Diagnostic] = []
         # Where one input was accepted, few more draws are worth their time.
-        for inputs in islice(_inputs(both, seed, number, numbers, accepted), LATER if compared else ATTEMPTS):
+        tries = LATER if total.compared else ATTEMPTS
+        for inputs in islice(_inputs(both, seed, number, numbers, accepted), tries):
             outputs, problems = both.run(both.before, inputs)
             if not problems:
-                compared += 1
                 accepted = {n: inputs[n] for n in names if inputs[n].dtype.kind in "iu"}
-                failure = _compared(both, number, inputs, outputs)
-                if failure is not None:
-                    return Result(compared, refused, failure)
+                total = total.joined(_compared(both, number, inputs, outputs))
+                if total.failure is not None:
+                    return total
                 break
-            refused += 1
-        if not compared:
+            total = total.joined(Result(0, 1))
+        if not total.compared:
             raise ArgumentError(
                 f"none of {ATTEMPTS} generated inputs keeps to the rules of the program before; "
                 f"the last one: {problems[0]}",
                 fix="its scalars, or an input",
             )
-    return Result(compared, refused)
+    return total
 
 
 def compare(both: Pair, inputs: Mapping[str, Array], number: int = 0) -> Result:
@@ -290,12 +316,10 @@ def compare(both: Pair, inputs: Mapping[str, Array], number: int = 0) -> Result:
     outputs, problems = both.run(both.before, inputs)
     if problems:
         raise ExecutionError(problems)
-    return Result(1, 0, _compared(both, number, inputs, outputs))
+    return _compared(both, number, inputs, outputs)
 
 
-def _compared(
-    both: Pair, number: int, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
-) -> Failure | None:
+def _compared(both: Pair, number: int, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> Result:
     """The first difference on an input, the outputs of the program before being known."""
     results, problems = both.run(both.after, both.ordered(inputs))
     renamed = {n: results.get(m, inputs.get(n)) for n, m in both.results.items()}
@@ -303,15 +327,23 @@ def _compared(
     expected = {n: outputs.get(n, inputs.get(n, table.get(n))) for n in both.results}
     kept = {n: a for n, a in expected.items() if a is not None}
     if problems:
-        return Failure(number, inputs, kept, table, problem=problems[0])
-    types = _types(both)
+        return Result(1, 0, Failure(number, inputs, kept, table, problem=problems[0]))
+    types, counts, reasons = _types(both), dict[str, int](), list[str]()
     for name in both.results:
         before, after = kept[name], table[name].reshape(kept[name].shape)
         d = _dtype(types.get(name), before)
-        result = compare_words(name, d, _words(d, before), _words(d, after), both.rule(name))
+        one, other = _words(d, before), _words(d, after)
+        result = compare_words(name, d, one, other, both.rule(name))
+        if not result.equal and both.open:
+            opened = left_open(both.before, inputs)
+            mask = opened.mask(name, one)
+            if counted := int(((one != other) & mask).sum()):
+                counts[name] = counted
+                reasons += opened.reasons.get(name, ())
+                result = compare_words(name, d, one, other, both.rule(name), skip=mask)
         if not result.equal:
-            return Failure(number, inputs, kept, table, result)
-    return None
+            return Result(1, 0, Failure(number, inputs, kept, table, result), counts, tuple(reasons))
+    return Result(1, 0, None, counts, tuple(reasons))
 
 
 def fitted(argument: entries.Argument, array: Array) -> Array:

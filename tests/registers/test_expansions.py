@@ -5,13 +5,17 @@ The loops follow the public templates of the assembler for a5; lanes that the tw
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from pto_jax.cli.main import main
 from pto_jax.ir import dtype
 
 from .calls import data
@@ -333,3 +337,70 @@ def test_sorting_of_blocks_of_32(region: tuple[int, int]) -> None:
     a[:, 3] = a[:, 9]
     index = np.arange(ROWS * COLS, dtype=np.uint32).reshape(ROWS, COLS)
     compare(tiles, 2, line("tsort32", tiles, ["a", "i"], "d"), write, opens=False, a=a, i=index)
+
+
+# -- folders of both ---------------------------------------------------------------------------------
+
+
+def lanewise(tiles: dict[str, Tile], write: Callable[[Micro, Any, Any, Any], Any]) -> str:
+    """A scope that computes one register of two others, everywhere in the valid region."""
+
+    def body(m: Micro) -> None:
+        for row, col, count in lanes_of(tiles["d"]):
+            mask = m.first("i32", count)
+            made = write(m, m.load("a", row, col), m.load("b", row, col), mask)
+            m.store(made, "d", row, col, mask)
+
+    return program(tiles, 2, scope(tiles, body))
+
+
+def folders(folder: Path) -> None:
+    """Three tile programs and their expansions: one equal, one in what the tile defines, one wrong."""
+    tiles = {n: tile("i32", (2, 40), 4, 64) for n in ("a", "b", "d")}
+    r, k = "!pto.vreg<64xi32>", "!pto.mask<b32>"
+
+    def binary(name: str) -> Callable[[Micro, Any, Any, Any], Any]:
+        return lambda m, x, y, mask: m.op(f"{name} {x}, {y}, {mask}", f"{r}, {r}, {k} -> {r}")
+
+    def quotient(m: Micro, x: Any, y: Any, mask: Any) -> Any:
+        """Where the divisor is zero this is the dividend."""
+        zero = m.op(f'vcmps {y}, {m.constant(0, "i32")}, {mask}, "eq"', f"{r}, i32, {k} -> {k}")
+        return m.op(f"vsel {x}, {binary('vdiv')(m, x, y, mask)}, {zero}", f"{r}, {r}, {k} -> {r}")
+
+    pairs = {
+        "sum": ("tadd", binary("vadd")),
+        "quotient": ("tdiv", quotient),
+        "wrong": ("tadd", binary("vor")),
+    }
+    for name, (tiled, write) in pairs.items():
+        for kind in ("tiles", "expanded"):
+            (folder / kind).mkdir(exist_ok=True)
+            text = program(tiles, 2, line(tiled, tiles, ["a", "b"], "d")) if kind == "tiles" else ""
+            (folder / kind / f"{name}.pto").write_text(text or lanewise(tiles, write))
+
+
+def test_folders_of_tile_programs_and_expansions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folders(tmp_path)
+    both, out = [str(tmp_path / kind) for kind in ("tiles", "expanded")], tmp_path / "out.json"
+    command = ["diff", "--corpus", *both, "--workers", "1", "--count", "4", "--json", str(out)]
+    assert main(command) == 1
+    assert "3 programs: 1 equal, 2 different" in capsys.readouterr().out
+    assert main([*command, "--open"]) == 1
+    assert "3 programs: 2 equal, 1 different" in capsys.readouterr().out
+    programs = {p["name"]: p for p in json.loads(out.read_text())["programs"]}
+    assert programs["sum.pto"].get("open") is None
+    wrong = programs["wrong.pto"]
+    assert wrong["kind"] == "different" and wrong["parting"].endswith("tadd has no counterpart after")
+    left = programs["quotient.pto"]["open"]
+    assert re.fullmatch(r"elements that differ .* \d+ of d_g \(undefined: .*quotient by zero.*\)", left), left
+
+
+def test_two_programs_say_what_the_tile_leaves_open(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders(tmp_path)
+    files = [str(tmp_path / kind / "quotient.pto") for kind in ("tiles", "expanded")]
+    command = ["diff", *files, "--count", "2", "--failures", str(tmp_path)]
+    assert main(command) == 1
+    assert main([*command, "--open"]) == 0
+    assert "that before leaves open" in capsys.readouterr().out
