@@ -178,7 +178,8 @@ class Result:
         if not counts:
             return ""
         more = f" and {len(self.reasons) - 2} more" if len(self.reasons) > 2 else ""
-        return f"elements that differ and that before leaves open: {counts} ({'; '.join(self.reasons[:2])}{more})"
+        why = "; ".join(self.reasons[:2])
+        return f"elements that differ and that before leaves open: {counts} ({why}{more})"
 
 
 def pair(
