@@ -392,7 +392,7 @@ def test_folders_of_tile_programs_and_expansions(tmp_path: Path, capsys: pytest.
     wrong = programs["wrong.pto"]
     assert wrong["kind"] == "different" and wrong["parting"].endswith("tadd has no counterpart after")
     left = programs["quotient.pto"]["open"]
-    assert re.fullmatch(r"elements that differ .* \d+ of d_g \(undefined: .*quotient by zero.*\)", left), left
+    assert re.fullmatch(r"elements that differ .* \d+ of d_g \(undefined: division by zero .*\)", left), left
 
 
 def test_two_programs_say_what_the_tile_leaves_open(
