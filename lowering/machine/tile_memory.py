@@ -21,6 +21,7 @@ from pto_jax.isa.rules.pipes import HALVES_OF_VALID
 from ..bits import from_words, moves_intact
 from ..rules import Lanes, Row, Semantics
 from . import block_numbers, storage
+from .addresses import wide
 from .affine import Unproven
 from .storage import Carried, Cell, Plan, Slot, Window
 
@@ -65,7 +66,7 @@ class Site:
 
 def as_number(n: Scalar) -> Int64[Array, ""]:
     """A number that a message shows."""
-    return lax.convert_element_type(jnp.asarray(n), np.int64)
+    return lax.convert_element_type(jnp.asarray(wide(n)), np.int64)
 
 
 @dataclass(frozen=True)

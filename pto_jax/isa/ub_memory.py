@@ -423,5 +423,13 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         decisions=(_OVERLAPS, _SCOPES, _FOLLOWS),
         source="micro-isa chapter 01",
     ),
-    micro("dsb", "Barrier of the scalar unit.", '"memory"', "-", kind="order", source="micro-isa chapter 01"),
+    micro(
+        "dsb",
+        "Barrier of the scalar unit.",
+        '"memory"',
+        "-",
+        kind="order",
+        between_scopes=True,
+        source="micro-isa chapter 01",
+    ),
 )

@@ -253,6 +253,7 @@ _TRANSFERS: tuple[MicroOperation, ...] = (
         'ptr "line" "dst"',
         "- - -",
         kind="order",
+        between_scopes=True,
         written="$ptr @line:string (? , @dst:string ?) {} : !ptr",
         choices={
             "line": "SINGLE_CACHE_LINE ENTIRE_DATA_CACHE",

@@ -23,25 +23,31 @@ from ..oracle.machine import ReferenceMachine
 from ..oracle.micro import MEMORY_RULES, RULES, Memory, contents, load_rules
 from ..oracle.numbers import Array, decode
 from .shadow import Shadow, ShadowBuffer
-from .step import ShadowState
+from .step import BY_ZERO, TOO_FAR, ShadowState
 
 
 @dataclass(frozen=True, eq=False)
 class ShadowRegister(Register):
-    """A register or mask with its undefined bits, words or truth values as the contents are."""
+    """A register or mask with its undefined bits, words or truth values as the contents are.
+
+    ``origin_id`` is the origin of the first of them.
+    """
 
     undefined: Array
+    origin_id: int = 0
 
 
 class ShadowMemory(Memory):
     """The shadow of memory, as an operation accesses it; ``data`` reads are of the bytes themselves."""
 
-    def __init__(self, machine: ReferenceMachine, shadows: ShadowState, op: Op, data: bool) -> None:
+    def __init__(
+        self, machine: ReferenceMachine, shadows: ShadowState, op: Op, data: bool, origin_id: int
+    ) -> None:
         super().__init__(machine, op)
         self.shadows = shadows
         self.data = data
         self.state = dict(self.state)
-        self.origin_id = shadows.origins.id_of("undefined lanes of a register", op)
+        self.origin_id = origin_id
 
     def _shadow(self, pointer: Operand) -> Shadow:
         if isinstance(pointer, Pointer):
@@ -61,7 +67,8 @@ class ShadowMemory(Memory):
         bits = np.asarray(shadow.bits[at])
         if bits.any():
             origins = shadow.origins[at][bits != 0]
-            self.origin_id = int(origins[origins != 0][0]) if (origins != 0).any() else self.origin_id
+            never = self.shadows.origins.id_of("never written", self.op)
+            self.origin_id = int(origins[origins != 0][0]) if (origins != 0).any() else never
         return bits
 
     def write(self, pointer: Operand, offsets: Array, data: Array) -> None:
@@ -72,7 +79,17 @@ class ShadowMemory(Memory):
         shadow, origins = self._shadow(pointer), np.where(bits != 0, self.origin_id, 0)
         shadow.bits[at], shadow.origins[at] = bits, origins
         if isinstance(pointer, Pointer) and bits.any():
-            self.shadows.findings.add("memory", self.op, pointer.buffer, origins.reshape(-1))
+            size = max(1, pointer.dtype.storage_bits // 8)
+            elements = origins.reshape(-1, size).max(1) if origins.size % size == 0 else origins.reshape(-1)
+            self.shadows.findings.add("memory", self.op, pointer.buffer, elements)
+
+
+@dataclass(frozen=True, eq=False)
+class Undefined:
+    """The undefined bits of the results of an operation, and where they come from."""
+
+    bits: tuple[Array, ...]
+    origin_id: int
 
 
 def shadows_before(
@@ -81,7 +98,7 @@ def shadows_before(
     op: Op,
     call: MicroCall,
     operands: Mapping[str, Operand],
-) -> tuple[Array, ...] | None:
+) -> Undefined | None:
     """The undefined bits of the results of a micro-operation that has not been executed yet; None: none.
 
     ``shadows`` is what the machine has of them.
@@ -92,20 +109,30 @@ def shadows_before(
     undefined = {name: _undefined(operand, real[name]) for name, operand in operands.items()}
     with np.errstate(all="ignore"):
         if op.name in RULES:
-            return _of_registers(op, call, real, undefined)
+            bits = _of_registers(op, call, real, undefined)
+            return None if bits is None else Undefined(bits, _origin(shadows, op, operands))
         if op.name not in MEMORY_RULES:
             return None
         declared = find_micro(op.name)
         assert declared is not None
-        memory = ShadowMemory(machine, shadows, op, data=op.name in SORTING)
+        memory = ShadowMemory(machine, shadows, op, op.name in SORTING, _origin(shadows, op, operands))
         names = [n for n in undefined if n not in ("offsets", "mask", "extra")]
         moved = {n: undefined[n] for n in names if isinstance(operands[n], Register)}
-        if any(v.any() for v in moved.values()):
-            memory.origin_id = shadows.origins.id_of("undefined lanes of a register", op)
         plain = replace(call, attributes={**call.attributes, "atomic": "", "pad_value": 0})
         given = {**real, **moved, **({"pad": np.zeros_like(real["pad"])} if "pad" in real else {})}
         results = MEMORY_RULES[op.name](plain, memory, **given)
-    return None if op.name in SORTING else tuple(np.asarray(v) for v in results)
+    if op.name in SORTING:
+        return None
+    return Undefined(tuple(np.asarray(v) for v in results), memory.origin_id)
+
+
+def _origin(shadows: ShadowState, op: Op, operands: Mapping[str, Operand]) -> int:
+    """Where undefined lanes come from: from the first operand that has any, else from the operation."""
+    of_operands = (
+        o.origin_id for o in operands.values() if isinstance(o, ShadowRegister) and o.undefined.any()
+    )
+    found = next(of_operands, 0)
+    return found or shadows.origins.id_of(_REASONS.get(op.name.removeprefix("vmi."), _LANES), op)
 
 
 def _undefined(operand: Operand, real: Any) -> Any:
@@ -126,13 +153,13 @@ def _of_registers(
     return shadow_of_results(call, tuple(real.values()), tuple(undefined.values()))
 
 
-def with_shadows(results: tuple[Operand, ...], undefined: tuple[Array, ...] | None) -> tuple[Operand, ...]:
+def with_shadows(results: tuple[Operand, ...], undefined: Undefined | None) -> tuple[Operand, ...]:
     """Registers among results, each with its undefined bits where there are any."""
     if undefined is None:
         return results
-    paired = zip(results, undefined, strict=False)
+    paired = zip(results, undefined.bits, strict=False)
     values = [
-        ShadowRegister(r.contents, u)
+        ShadowRegister(r.contents, u, undefined.origin_id)
         if isinstance(r, Register) and np.shape(u) == np.shape(r.contents)
         else r
         for r, u in paired
@@ -151,6 +178,14 @@ MOVING = frozenset(
 SORTING = frozenset({"vbitsort", "vmrgsort4"})
 _SHIFTS = ("vshl", "vshr", "vshls", "vshrs")
 _BLOCKS = ("vcgadd", "vcgmax", "vcgmin")
+#: Why an operation makes undefined lanes of defined ones.
+_LANES = "undefined lanes of a register"
+_REASONS = {
+    **dict.fromkeys(_SHIFTS, TOO_FAR),
+    "vdiv": BY_ZERO,
+    "vcvt": "number beyond the integer type",
+    "vselr": "position beyond the register",
+}
 
 
 def shadow_of_results(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 from .. import ir
 from ..ir import (
@@ -39,9 +40,17 @@ class Draft:
 def read_custom(reader: Reader, fmt: Format, results: list[reader.Mention], start: int) -> ir.Op:
     """Read the operation whose name has just been passed."""
     draft = Draft()
-    for item in fmt.items:
+    for item, behind in zip_longest(fmt.items, fmt.items[1:]):
+        if isinstance(item, formats.LiteralItem) and isinstance(behind, formats.OperandItem):
+            _require_operand(reader, item.text, behind.name)
         _read_item(reader, fmt, item, draft)
     return finish(reader, fmt, results, draft, start)
+
+
+def _require_operand(reader: Reader, text: str, name: str) -> None:
+    """The text goes on with what stands before an operand."""
+    if reader.cursor.text != text:
+        reader.cursor.unexpected(f"'{text}' and the operand {name}")
 
 
 def finish(reader: Reader, fmt: Format, results: list[reader.Mention], draft: Draft, start: int) -> ir.Op:

@@ -43,7 +43,7 @@ def suggestion(name: str, known: Iterable[str], prefix: str = "") -> str:
     """`` (did you mean 'x' or 'y'?)``, or nothing when no known name is close."""
     import difflib
 
-    close = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.7)
+    close = difflib.get_close_matches(name, sorted(set(known)), n=3, cutoff=0.7)
     if not close:
         return ""
     return " (did you mean " + " or ".join(f"'{prefix}{c}'" for c in close) + "?)"

@@ -355,9 +355,9 @@ class ProgramReader(reader.Reader):
         plain = spelled.removeprefix("pto.")
         if plain != spelled and formats.is_micro_operation(plain):
             self.cursor.fail(formats.outside(spelled), start=start, end=end)
-        known = [*instruction_names(), *format_names(), *CONTROL]
+        known = [*instruction_names(), *format_names(), *CONTROL, *isa.micro_operations()]
         names = [n for n in known if not n.startswith(_DIALECTS)]
-        meant = suggestion(plain, names, spelled[: -len(plain)])
+        meant = suggestion(plain.lower(), names, spelled[: -len(plain)])
         # MLIR's operations without the name of their dialect: func, for, addi.
         whole = next((n for n in (*CONTROL, "func.func", *format_names()) if n.endswith(f".{spelled}")), "")
         meant = f" (did you mean '{whole}'?)" if whole and not meant else meant

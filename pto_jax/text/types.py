@@ -443,6 +443,9 @@ def _read_vreg(reader: ShapeReader, logical: bool, start: int) -> ir.VRegType:
     if len(dims) != 1 or dims[0] is None or not element:
         c.fail_since(start, "got a register that is not lanes of an element type; allowed: 64xf32")
     d = reader.register_dtype(element)
+    if d.kind == "index":
+        message = "got a register of index; allowed: integers of 8 to 64 bits; try: !pto.vreg<32xi64>"
+        c.fail_since(start, message)
     result = ir.VRegType(dims[0], d, d.kind == "int" and not element.startswith("s"), logical)
     if not result.fits:
         lanes = 2048 // d.word_bits

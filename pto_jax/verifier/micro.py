@@ -21,7 +21,7 @@ from ..ir import (
     VRegType,
 )
 from ..isa import find_micro
-from ..isa.effects import aliased
+from ..isa.effects import aliased, traits_of
 from ..isa.micro import MicroOperation, opens_scope
 from ..isa.rules.micro_types import fits_lanes, lane_scalar
 from ..profiles import Profile
@@ -37,8 +37,9 @@ def micro_findings(op: Op, declared: MicroOperation, profile: Profile) -> Iterat
         yield error_of(op, "profile", message)
         return
     needed = [w for w in declared.words[1] if not w.endswith("?")]
-    if len(op.results) < len(needed):
-        message = f"has {len(op.results)} result(s); allowed: {len(needed)} ({', '.join(needed)})"
+    if not len(needed) <= len(op.results) <= len(declared.words[1]):
+        allowed = ", ".join(declared.results) or "none"
+        message = f"has {len(op.results)} result(s); allowed: {len(needed)} ({allowed})"
         yield error_of(op, "results", message)
     wanted = declared.types.replace("->", " ").split()
     names = [w.strip('"') for w in declared.names]
@@ -49,7 +50,7 @@ def micro_findings(op: Op, declared: MicroOperation, profile: Profile) -> Iterat
             continue
         allowed = _objection(values[name].type, word, declared, bound)
         if allowed:
-            message = f"{name} is {values[name].type}; allowed: {allowed}"
+            message = f"{name} is {_shown(values[name].type)}; allowed: {allowed}"
             yield error_of(op, "types", message, values[name])
     if declared.updated(op) and declared.places:
         pointer, moved = values[declared.places[0].pointer], op.results[-1]
@@ -74,6 +75,14 @@ def _choice_findings(op: Op, declared: MicroOperation) -> Iterator[Diagnostic]:
         if given is not None and given not in allowed_words:
             message = f'got {name} = "{given}"; allowed: {", ".join(allowed_words)}'
             yield error_of(op, "choices", message)
+
+
+def _shown(t: Type) -> str:
+    """A type as messages have it; pointers with what they point into."""
+    if not isinstance(t, PtrType):
+        return str(t)
+    space = "ub" if t.space == AddressSpace.VEC else t.space.name.lower()
+    return f"ptr<{t.dtype.name}, {space}>"
 
 
 def _objection(t: Type, word: str, declared: MicroOperation, bound: dict[str, VRegType]) -> str:
@@ -155,6 +164,7 @@ def scope_findings(function: Function) -> Iterator[Diagnostic]:
     for op in function.walk():
         if op.name == "strict_vecscope":
             yield from _captures(op)
+            yield from _handed_in(op)
     yield from _align_findings(function)
     yield from _immediate_findings(function)
 
@@ -172,14 +182,29 @@ def _scopes(region: Region, inside: bool) -> Iterator[Diagnostic]:
         if inside and tiles and aliased(op) is None:
             yield error_of(op, "scope", "a tile operation in a vector scope; allowed: before or behind it")
         declared = find_micro(op.name)
-        if inside and declared is not None and declared.between_scopes:
+        outside = declared is not None and declared.between_scopes
+        if inside and (outside or _synchronises(op)):
             yield error_of(op, "scope", "stands in a vector scope; allowed: before or behind it")
         for inner in op.regions:
             yield from _scopes(inner, inside or opens)
 
 
+def _synchronises(op: Op) -> bool:
+    """Whether an operation orders pipes, cores or caches; the assembler has those between scopes only."""
+    order = traits_of(op).order
+    return order is not None and order.through != "operation"
+
+
 def _physical(t: Type) -> bool:
     return isinstance(t, AlignType) or (isinstance(t, VRegType | MaskType) and not t.logical)
+
+
+def _handed_in(scope: Op) -> Iterator[Diagnostic]:
+    """The arguments of a strict scope have the types of what it captures."""
+    for argument, value in zip(scope.regions[0].args, scope.ins, strict=False):
+        if argument.type != value.type:
+            message = f"{argument} is {_shown(argument.type)}; allowed: {_shown(value.type)}, as {value}"
+            yield error_of(scope, "scope", message, argument)
 
 
 def _captures(scope: Op) -> Iterator[Diagnostic]:

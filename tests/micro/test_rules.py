@@ -32,7 +32,7 @@ def findings(body: str, lines: str = "") -> list[str]:
         ),
         (
             "%v = pto.vlds %x[%c0] : !pto.ptr<f32, gm> -> !pto.vreg<64xf32>",
-            "types: base is ptr<f32>; allowed: a pointer into ub",
+            "types: base is ptr<f32, gm>; allowed: a pointer into ub",
         ),
         (
             "pto.vecscope {\n}",

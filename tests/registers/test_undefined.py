@@ -119,3 +119,65 @@ def test_lanes_of_logical_registers() -> None:
 
     assert findings(doubled) == ""
     assert "10 of 50 lanes" in findings(doubled, loaded=40)
+
+
+# -- where undefined data comes from -----------------------------------------------------------------
+
+HEAD = """module attributes {pto.target_arch = "a5", pto.kernel_kind = #pto.kernel_kind<vector>} {
+func.func @k(%x: !pto.ptr<i32, gm>, %y: !pto.ptr<i32, gm>) attributes {pto.kernel} {
+%zero = arith.constant 0 : i64
+%one = arith.constant 1 : i64
+%far = arith.constant 4096 : i64
+%size = arith.constant 256 : i64
+%p = pto.castptr %zero : i64 -> !pto.ptr<i32, ub>
+%q = pto.castptr %far : i64 -> !pto.ptr<i32, ub>
+"""
+LOAD = (
+    "pto.mte_gm_ub %x, %p, %zero, %size nburst(%one, %size, %size) : "
+    "!pto.ptr<i32, gm>, !pto.ptr<i32, ub>, i64, i64, i64, i64, i64\n"
+)
+STORE = (
+    "pto.mte_ub_gm %q, %y, %size nburst(%one, %size, %size) : "
+    "!pto.ptr<i32, ub>, !pto.ptr<i32, gm>, i64, i64, i64, i64\nreturn\n}\n}\n"
+)
+V, M = "!pto.vreg<64xi32>", "!pto.mask<b32>"
+
+
+def storing(*lines: str) -> str:
+    """A scope that stores %r, computed from %v."""
+    return "\n".join(
+        [
+            "pto.vecscope {",
+            "%c0 = arith.constant 0 : index",
+            f'%m = pto.pset_b32 "PAT_ALL" : {M}',
+            f"%v = pto.vlds %p[%c0] : !pto.ptr<i32, ub> -> {V}",
+            *lines,
+            f"pto.vsts %r, %q[%c0], %m : {V}, !pto.ptr<i32, ub>, {M}",
+            "}\n",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    "body, lanes, origin",
+    [
+        (LOAD, "64 of 64", "never written (mte_ub_gm at"),
+        (storing(f"%r = pto.vadd %v, %v, %m : {V}, {V}, {M} -> {V}"), "64 of 64", "never written (vlds at"),
+        (
+            LOAD + storing(f"%r = pto.vdiv %v, %v, %m : {V}, {V}, {M} -> {V}"),
+            "1 of 64 lanes, (0)",
+            "division by zero (vdiv at",
+        ),
+        (
+            LOAD + storing(f"%w = pto.vshl %v, %v, %m : {V}, {V}, {M} -> {V}",
+                         f"%r = pto.vneg %w, %m : {V}, {M} -> {V}"),
+            "32 of 64",
+            "shift by the width of the type or more (vshl at",
+        ),
+    ],
+    ids=["a transfer", "a load", "a quotient", "a shift before another operation"],
+)  # fmt: skip
+def test_a_finding_counts_elements_and_names_where_they_come_from(body: str, lanes: str, origin: str) -> None:
+    words = {"x": np.arange(64, dtype=np.int32), "y": np.zeros(64, np.int32)}
+    (found,) = pto.sanitize(pto.parse(HEAD + body + STORE), words, profile="a5").diagnostics
+    assert f"reaches global memory: y, {lanes}" in found.message and origin in found.message, found.message
