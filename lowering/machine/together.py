@@ -4,12 +4,13 @@ A loop whose trips hand on nothing but counters and pointers, and of which no tr
 written, is one ``vmap`` over its trips. A first trace records what is accessed, in numbers that follow from
 the trips (:mod:`.affine`). Where these prove that the trips are independent, all loads are taken at once, the
 body is computed for all trips, and then the stores are made in the order of the program. Loops inside are
-axes of the same computation. Everything else is executed trip by trip.
+axes of the same computation. Loops whose number of trips only execution knows are executed in chunks; trips
+of the last one that are too many store nothing. Everything else is executed trip by trip.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 
 #: Trips of nested loops that are computed at once.
 MAX_TRIPS = 1 << 13
+#: Trips that are computed at once where only execution knows how many there are: the first number that is
+#: proven. Buffers of so many registers follow each other in most kernels.
+CHUNKS = (256, 64, 16)
 #: Shifts by fewer bits are products and quotients.
 SHIFTS = 31
 
@@ -416,6 +420,10 @@ class Stored:
             active = jnp.concatenate([self._certain, other._certain], axis=-1)
         return Stored(jnp.concatenate([self.words, other.words], axis=-1), active)
 
+    def only(self, exists: Bool[Array, ""]) -> Stored:
+        """The words, active only where a trip exists."""
+        return Stored(self.words, self._certain & exists)
+
     @property
     def _certain(self) -> Bool[Array, "*trips n"]:
         return jnp.ones(self.words.shape, bool) if self.active is None else self.active
@@ -430,6 +438,8 @@ class Replay:
     loads: Iterator[UInt[Array, "..."]] = field(default_factory=lambda: iter(()))
     stores: list[Stored] = field(default_factory=list)
     number: Int64[Array, ""] | None = None
+    #: How many of the trips of the outermost loop there are, where not all of them.
+    count: Int64[Array, ""] | None = None
 
     def computed(self, found: Scalar, *operation: Any) -> Scalar:
         """A scalar as it is: what follows from the trips is recorded."""
@@ -460,21 +470,26 @@ class Replay:
         course = next(self.courses)
         begin, last = course.loads
         taken = [next(self.loads) for _ in range(last - begin)]
-        starts = self._starts(frame.op, inits, course)
+        starts = _starts(frame.op, inits, course.moves)
         outside = self.loads, self.stores, self.number
         flags = list(self.machine.violations)
         courses = list(self.courses)
         rest: list[Iterator[Course]] = []
         sites: list[Site] = []
+        count = self.count if self.number is None else None
 
         def trip(number: Int64[Array, ""], loads: list[Array]) -> tuple[list[Any], list[Any]]:
             self.loads, self.stores, self.courses, self.number = iter(loads), [], iter(courses), number
             self.machine.violations.clear()
-            body(number, self._after(inits, course, starts, number))
+            body(number, _after(inits, course.moves, starts, number, self._unknown))
             rest[:] = [self.courses]
-            found = self.machine.violations
+            exists = None if count is None else number < count
+            found, stored = self.machine.violations, self.stores
+            if exists is not None:
+                found = [replace(v, broken=v.broken & exists) for v in found]
+                stored = [s.only(exists) for s in stored]
             sites[:] = [v.site for v in found]
-            return [(s.words, s.active) for s in self.stores], [x for v in found for x in v.data]
+            return [(s.words, s.active) for s in stored], [x for v in found for x in v.data]
 
         numbers = jnp.arange(course.trip.count, dtype=np.int64)
         stores, data = jax.vmap(trip)(numbers, taken)
@@ -482,31 +497,35 @@ class Replay:
         self.courses, given = rest[0], iter(data)
         self.machine.violations[:] = [*flags, *(site.filled(given).of_batch() for site in sites)]
         self.stores += [Stored(*s) for s in stores]
-        return self._after(inits, course, starts, jnp.asarray(np.int64(course.trip.count)))
-
-    def _after(
-        self,
-        inits: Sequence[Operand],
-        course: Course,
-        starts: Sequence[Shaped[Array, ""] | None],
-        trips: Int64[Array, ""],
-    ) -> tuple[Operand, ...]:
-        """What a loop carries after some trips."""
-        return tuple(
-            i if m is None or s is None else _with_scalar(i, self._unknown(m.after(s, trips)))
-            for i, m, s in zip(inits, course.moves, starts, strict=True)
-        )
+        made = jnp.asarray(np.int64(course.trip.count)) if count is None else count
+        return _after(inits, course.moves, starts, made, self._unknown)
 
     def _unknown(self, n: Shaped[Array, ""]) -> Shaped[Array, ""]:
         """A number inside of a loop as one that only execution knows, as it was when it was recorded."""
         return n if self.number is None else lax.select(self.number >= np.int64(0), n, n)
 
-    def _starts(self, op: Op, inits: Sequence[Operand], course: Course) -> list[Shaped[Array, ""] | None]:
-        dtypes = control_flow.carried_dtypes(op, len(inits))
-        return [
-            None if m is None else to_native(_scalar(i), _carried_type(i, d))
-            for i, d, m in zip(inits, dtypes, course.moves, strict=True)
-        ]
+
+def _after(
+    inits: Sequence[Operand],
+    moves: Sequence[Move | None],
+    starts: Sequence[Shaped[Array, ""] | None],
+    trips: Int64[Array, ""],
+    seen: Callable[[Array], Array] = _itself,
+) -> tuple[Operand, ...]:
+    """What a loop carries after some trips; ``seen`` is what becomes of its numbers."""
+    return tuple(
+        i if m is None or s is None else _with_scalar(i, seen(m.after(s, trips)))
+        for i, m, s in zip(inits, moves, starts, strict=True)
+    )
+
+
+def _starts(op: Op, inits: Sequence[Operand], moves: Sequence[Move | None]) -> list[Shaped[Array, ""] | None]:
+    """The numbers that a loop begins with."""
+    dtypes = control_flow.carried_dtypes(op, len(inits))
+    return [
+        None if m is None else to_native(_scalar(i), _carried_type(i, d))
+        for i, d, m in zip(inits, dtypes, moves, strict=True)
+    ]
 
 
 # -- the choice --------------------------------------------------------------------------------------------
@@ -516,12 +535,14 @@ def loop(
     machine: TileMemory, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body
 ) -> tuple[Operand, ...] | None:
     """What a loop carries after its trips, all executed at once; None where that is not proven right."""
-    if machine.known(trips) is None or not _has_registers(frame.op):
+    if not _has_registers(frame.op):
         return None
+    at_once = _in_chunks if machine.known(trips) is None else _at_once
     memory, names, modes = Snapshot.of(machine), frame.save(), dict(frame.modes)
     flags, numbers, written = list(machine.violations), machine.numbers.copy(), machine.written_out
+    traces = dict(machine.region_traces)
     try:
-        return _at_once(machine, frame, trips, inits, body)
+        return at_once(machine, frame, trips, inits, body)
     except (Unproven, NotExecutableError):
         machine.together = None
         memory.restore(machine)
@@ -529,6 +550,7 @@ def loop(
         frame.modes.update(modes)
         machine.violations[:] = flags
         machine.numbers, machine.written_out = numbers, written
+        machine.region_traces = traces
         return None
 
 
@@ -538,11 +560,83 @@ def _has_registers(op: Op) -> bool:
     return any(d is not None and d.kind == "memory" for d in declared)
 
 
-def _at_once(
+@dataclass(frozen=True)
+class Chunk:
+    """Trips from a ``first`` one on, of which there are ``count``, and what the loop carries before them.
+
+    ``moves`` say how that follows from the first trip.
+    """
+
+    first: Int64[Array, ""]
+    count: Int64[Array, ""]
+    moves: Sequence[Move | None]
+    inits: Sequence[Operand]
+    carried: Sequence[Operand]
+
+    def note(self, record: Recording) -> None:
+        """Say what the numbers at the beginning are."""
+        first = Affine.of(Fixed(partial(_itself, self.first)))
+        record.note(self.first, first)
+        for init, move, carried in zip(self.inits, self.moves, self.carried, strict=True):
+            start = None if move is None or move.down else record.affine(_scalar(init))
+            if start is not None and move is not None:
+                record.note(_scalar(carried), start.plus(first.times(move.step)))
+
+    def body(self, machine: TileMemory, body: Body) -> Body:
+        """The body for trips that are counted from the first one of the chunk on."""
+
+        def trip(number: Scalar, carried: tuple[Operand, ...]) -> tuple[Operand, ...]:
+            return body(_computing(machine).scalar("arith.addi", (self.first, number), INDEX, INDEX), carried)
+
+        return trip
+
+
+def _in_chunks(
     machine: TileMemory, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body
 ) -> tuple[Operand, ...]:
-    """A loop with all its trips at once; Unproven where that may be wrong."""
-    record, cells = _recorded(machine, frame, trips, inits, body)
+    """A loop in chunks of trips at once; Unproven where that may be wrong."""
+    count = lax.max(to_native(trips, INDEX), np.int64(0))
+    size, moves = _provable(machine, frame, inits, body)
+    starts = _starts(frame.op, inits, moves)
+    chunks = lax.div(count + np.int64(size - 1), np.int64(size))
+
+    def run(number: Scalar, nothing: tuple[Operand, ...]) -> tuple[Operand, ...]:
+        first = to_native(number, INDEX) * np.int64(size)
+        left = lax.min(count - first, np.int64(size))
+        chunk = Chunk(first, left, moves, inits, _after(inits, moves, starts, first))
+        _at_once(machine, frame, size, chunk.carried, chunk.body(machine, body), chunk)
+        return ()
+
+    control_flow.loop(machine, frame, chunks, (), run)
+    return _after(inits, moves, starts, count)
+
+
+def _provable(
+    machine: TileMemory, frame: Frame, inits: Sequence[Operand], body: Body
+) -> tuple[int, Sequence[Move | None]]:
+    """A number of trips from the first one on that are independent, and how what they carry moves."""
+    for size in CHUNKS:
+        memory, names = Snapshot.of(machine), frame.save()
+        try:
+            record, _ = _recorded(machine, frame, size, inits, body)
+        finally:
+            memory.restore(machine)
+            frame.restore(names)
+        if are_independent([n.access for n in record.accesses]):
+            return size, record.courses[0].moves
+    raise Unproven
+
+
+def _at_once(
+    machine: TileMemory,
+    frame: Frame,
+    trips: Scalar,
+    inits: Sequence[Operand],
+    body: Body,
+    chunk: Chunk | None = None,
+) -> tuple[Operand, ...]:
+    """All trips of a loop, or those of a chunk, at once; Unproven where that may be wrong."""
+    record, cells = _recorded(machine, frame, trips, inits, body, chunk)
     noted = record.accesses
     many = any(prod(t.count for t in n.access.trips) > MAX_TRIPS for n in noted)
     if many or not are_independent([n.access for n in noted]):
@@ -551,7 +645,7 @@ def _at_once(
         machine.touch(key)
     reads = [n for n in noted if not n.access.writes and n.access.start is not None]
     loads = [n.windows(machine).taken(n.place.flat(n.unit)) for n in reads]
-    replay = Replay(machine, iter(record.courses), iter(loads))
+    replay = Replay(machine, iter(record.courses), iter(loads), count=None if chunk is None else chunk.count)
     memory = Snapshot.of(machine)
     machine.together = replay
     try:
@@ -579,7 +673,12 @@ def _merged(writes: Sequence[Noted], stores: Sequence[Stored]) -> Iterator[tuple
 
 
 def _recorded(
-    machine: TileMemory, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body
+    machine: TileMemory,
+    frame: Frame,
+    trips: Scalar,
+    inits: Sequence[Operand],
+    body: Body,
+    chunk: Chunk | None = None,
 ) -> tuple[Recording, list[str]]:
     """The record of a loop, and the cells that it uses first."""
     memory, names, modes = Snapshot.of(machine), frame.save(), dict(frame.modes)
@@ -591,6 +690,8 @@ def _recorded(
         record = Recording(machine, spare)
         machine.together = record
         record.know({**around, **{f"#{i}": x for i, x in enumerate(inits)}})
+        if chunk is not None:
+            chunk.note(record)
         record.loop(frame, trips, inits, body)
         found.append(record)
 

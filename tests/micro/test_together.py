@@ -384,14 +384,68 @@ TAIL = (
 )
 
 
-@pytest.mark.parametrize("body", [BASED, TAIL], ids=["based", "tail"])
-def test_trips_that_only_execution_knows_are_executed_one_by_one(body: str, at_once: list[bool]) -> None:
-    program = pto.parse(dynamic(body))
-    compiled = jax.jit(pto.compile(program, warn=False))
+POINTERS = (
+    f"%ends:2 = scf.for %i = %c0 to %n step %c1 iter_args(%p = %x_ub, %q = %y_ub) -> ({F32}, {F32}) {{\n"
+    f"%a, %p1 = pto.vlds %p[%c64] : {F32} -> {V}, {F32}\n"
+    + add("s", "a", "a")
+    + f"%q1 = pto.vsts %s, %q[%c64], %m : {V}, {F32}, !pto.mask<b32> -> {F32}\n"
+    + f"scf.yield %p1, %q1 : {F32}, {F32}\n}}\n"
+    + load("last", "x_ub", "c0")
+    + f"pto.vsts %last, %ends#1[%c0], %m : {V}, {F32}, !pto.mask<b32>\n"
+)
+NESTED = (
+    "scf.for %i = %c0 to %n step %c1 {\n"
+    + times("row", "i", 128)
+    + "scf.for %j = %c0 to %c128 step %c64 {\n%e = arith.addi %row, %j : index\n"
+    + load("a", "x_ub", "e")
+    + store("a", "y_ub", "e")
+    + "}\n}\n"
+)
+#: A trip reads what the one before has written.
+CHAINED = (
+    "scf.for %i = %c0 to %n step %c1 {\n"
+    + times("e", "i", 64)
+    + load("a", "x_ub", "e")
+    + plus("f", "e", 64)
+    + store("a", "x_ub", "f")
+    + "}\n"
+)
+IN_CHUNKS = {"based": BASED, "tail": TAIL, "pointers": POINTERS, "nested": NESTED, "chained": CHAINED}
+
+
+@pytest.mark.parametrize(
+    "name", [n if n == "tail" else pytest.param(n, marks=pytest.mark.slow) for n in IN_CHUNKS]
+)
+def test_trips_that_only_execution_knows_are_executed_in_chunks(
+    name: str, at_once: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chunks of 16 trips: none, one that is not full, several; alone and in a batch of other counts."""
+    monkeypatch.setattr(together, "CHUNKS", (16,))
+    program = pto.parse(dynamic(IN_CHUNKS[name]))
+    compiled = pto.compile(program, warn=False)
+    counts = np.array([0, 1, 16, 33, 100])
+    x, y = (RNG.standard_normal((5, 16384)).astype(np.float32) for _ in range(2))
+    base = np.full(5, 65536)
+    together_found = jax.jit(jax.vmap(compiled))(x, y, counts, base)
+    alone = jax.jit(compiled)
+    for k, count in enumerate(counts):
+        given = {"x": x[k], "y": y[k], "n": int(count), "base": 65536}
+        found = alone(*given.values())
+        for result, value in oracle.run(program, given).items():
+            wanted = np.asarray(value).tobytes()
+            assert np.asarray(found[result]).tobytes() == wanted, (result, count)
+            assert np.asarray(together_found[result][k]).tobytes() == wanted, (result, count)
+    assert at_once[0] == (name != "chained")
+
+
+@pytest.mark.slow
+def test_trips_behind_the_last_one_break_no_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the last chunk that are too many would leave the memory."""
+    monkeypatch.setattr(together, "CHUNKS", (16,))
+    body = BASED.replace("%wide = arith.extsi", "%own = arith.constant 1 : index\n%wide = arith.extsi")
+    compiled = pto.compile(pto.parse(dynamic(body)), warn=False, checks=True)
     x, y = (RNG.standard_normal(16384).astype(np.float32) for _ in range(2))
-    for count in (0, 1, 33, 256):
-        given = {"x": x, "y": y, "n": count, "base": 65536}
-        found = compiled(*given.values())
-        for name, value in oracle.run(program, given).items():
-            assert np.asarray(found[name]).tobytes() == np.asarray(value).tobytes(), (name, count)
-    assert at_once == [False]
+    _, report = compiled(x, y, 2, 262144 - 512)
+    assert not report.problems()
+    _, report = compiled(x, y, 3, 262144 - 512)
+    assert "bytes from 262144 on" in str(report.problems()[0])
