@@ -6,7 +6,7 @@ from types import MappingProxyType
 from .. import errors, isa, profiles
 from ..ir import DType, LayoutName, dtype as dtype_called
 from ..isa import ALIASES
-from . import analytic_legacy, cce_stub, doc_formula
+from . import analytic_legacy, cce_stub, doc_formula, vfsim
 from .fitted import A5_FIT_MODEL, FIT_MODEL, TABLES_MODEL
 from .work import Figure, Model, Size, Work, no_data
 
@@ -21,6 +21,7 @@ MODELS: Mapping[str, Model] = MappingProxyType(
             FIT_MODEL,
             TABLES_MODEL,
             A5_FIT_MODEL,
+            vfsim.MODEL,
         )
     }
 )

@@ -12,6 +12,7 @@ from ..analysis.resolve import ResolvedProgram, resolve, with_entry
 from ..errors import Span
 from ..ir import DType, Function, Loc, Op, Pipe, Program, Region, TileType, Value
 from ..isa import effects, traits
+from . import vfsim
 from .cce_stub import CONTROL
 from .instruction import figure_of, model_called
 from .work import Figure, Model, ModelName, Path, Size, Work, at_least, ceil_div, fold, is_number, no_data
@@ -333,7 +334,12 @@ class _Walk:
         if control and (self.model.name != "cce_stub" or not _is_control(op)):
             return []
         pipe, notes = effects.pipe_of(op), tuple[str, ...]()
-        if declared is None:
+        micro = isa.find_micro(op.name)
+        if micro is not None and micro.kind in ("order", "scalar"):
+            return []
+        if micro is not None:
+            pipe, figure = micro.pipe, vfsim.figure(op)
+        elif declared is None:
             figure = no_data(self.model.name, f"{op.name} is not declared")
         elif control:
             figure = Figure(self.model.name, CONTROL, note="control call")

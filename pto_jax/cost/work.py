@@ -91,7 +91,7 @@ def fold(op: Op, known: Mapping[str, Size]) -> Size | None:
     return function(*(known[v.name] for v in op.ins))
 
 
-ModelName = Literal["doc_formula", "analytic_legacy", "cce_stub", "fit", "tables", "a5_fit"]
+ModelName = Literal["doc_formula", "analytic_legacy", "cce_stub", "fit", "tables", "a5_fit", "vfsim"]
 
 
 class Path(IntEnum):

@@ -228,3 +228,47 @@ def test_the_command_prints_a_table_and_json(capsys: pytest.CaptureFixture[str],
     assert main(["cost", str(path), "--arg", "n"]) == 2
     assert "--arg: got n; allowed: NAME=N" in capsys.readouterr().err
     assert main(["cost", str(tmp_path / "none.pto")]) == 2
+
+
+# -- micro-operations --------------------------------------------------------------------------------
+
+SCOPE = """module attributes {pto.target_arch = "a5", pto.kernel_kind = #pto.kernel_kind<vector>} {
+func.func @k(%x: !pto.ptr<f32, gm>) attributes {pto.kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %z = arith.constant 0 : i64
+  %p = pto.castptr %z : i64 -> !pto.ptr<f32, ub>
+  pto.vecscope {
+    %m = pto.pset_b32 "PAT_ALL" : !pto.mask<b32>
+    scf.for %i = %c0 to %c8 step %c1 {
+      %v = pto.vlds %p[%c0] : !pto.ptr<f32, ub> -> !pto.vreg<64xf32>
+      %e = pto.vexp %v, %m : !pto.vreg<64xf32>, !pto.mask<b32> -> !pto.vreg<64xf32>
+      %s = pto.vcadd %e, %m : !pto.vreg<64xf32>, !pto.mask<b32> -> !pto.vreg<64xf32>
+      %l = pto.vln %v, %m : !pto.vreg<64xf32>, !pto.mask<b32> -> !pto.vreg<64xf32>
+      pto.vsts %s, %p[%c0], %m : !pto.vreg<64xf32>, !pto.ptr<f32, ub>, !pto.mask<b32>
+      pto.mem_bar "VST_VLD"
+    }
+  }
+  return
+}
+}
+"""
+
+
+def test_micro_operations_have_intervals_and_latencies_of_the_published_tables() -> None:
+    report = pto.cost(pto.parse(SCOPE), "a5")
+    rows = {x.instruction: (x.figure.cycles, x.figure.terms.get("latency"), x.times) for x in report.lines}
+    assert rows == {
+        "pset_b32": (None, None, 1),
+        "vlds": (1, 9, 8),
+        "vexp": (4, 16, 8),
+        "vcadd": (1, 22, 8),
+        "vln": (None, None, 8),
+        "vsts": (1, 9, 8),
+    }
+    assert report.totals == {Pipe.V: 8 * (1 + 4 + 1 + 1)} and not report.complete
+    assert {x.figure.model for x in report.lines} == {"vfsim"}
+    shown = str(report)
+    assert "not in the totals, 2 of 6 instructions: vfsim has no figure for pset_b32, vln" in shown
+    assert "vfsim; interval; latency 16, 2 ports" in shown
