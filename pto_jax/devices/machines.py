@@ -9,13 +9,15 @@
 ``profile``              this engine, eager; needs a profile: ``profile:a5``
 ``lockstep``             all programs of a batch at once; ``lockstep:grouped`` groups them by opcode
 ``sanitizer``            definedness per lane; ``sanitizer:strict`` reports every undefined read
+``shard_map``            this engine, compiled for a mesh of devices: programs on several ranks
 ``races``                the check of order, and the interpreter with pipes in another legal order
 ``dut:COMMAND``          a command line, once per case: ``{program} {inputs} {outputs}``
 ``dut-server:COMMAND``   a command line that is started once and answers cases on its standard input
 ``python:MODULE:NAME``   a target that a module defines
 ======================== ==========================================================================
 
-``oracle eager jit vmap fast sanitizer races`` take a profile after a colon instead of the case's own.
+``oracle eager jit vmap fast sanitizer shard_map races`` take a profile after a colon instead of the case's
+own.
 
 >>> machine("jit:a5").name
 'engine:jit:a5'
@@ -28,7 +30,7 @@ from functools import partial
 from typing import Any
 
 from ..cases.identity import DEVICES
-from ..cases.targets import Batched, Engine, Mode, Oracle, Sanitizer, Target
+from ..cases.targets import Batched, Engine, Mode, OnMesh, Oracle, Sanitizer, Target
 from ..errors import ArgumentError
 from ..files.terminal import one_line
 from ..lowering.numerics import Numerics
@@ -37,7 +39,7 @@ from . import contract
 
 NAMES = (
     "oracle[:again][:Q] eager[:Q] jit[:o0][:Q] vmap[:o0][:Q] fast[:Q] profile:Q lockstep[:grouped] "
-    "sanitizer[:strict][:Q] races[:Q] dut:COMMAND dut-server:COMMAND "
+    "sanitizer[:strict][:Q] shard_map[:Q] races[:Q] dut:COMMAND dut-server:COMMAND "
     "python:MODULE:NAME"
 )
 DUT_TIMEOUT = contract.TIMEOUT
@@ -89,6 +91,10 @@ def _lockstep(words: list[str], profile: ProfileName | None) -> Target:
 
 def _sanitizer(words: list[str], profile: ProfileName | None) -> Target:
     return Sanitizer(strict="strict" in words, profile=profile)
+
+
+def _shard_map(words: list[str], profile: ProfileName | None) -> Target:
+    return OnMesh(profile)
 
 
 def _races(words: list[str], profile: ProfileName | None) -> Target:
@@ -144,5 +150,6 @@ _WORDS = {
     "profile": _Word(partial(_engine, "eager", "exact")),
     "lockstep": _Word(_lockstep, ("grouped",), profile=False),
     "sanitizer": _Word(_sanitizer, ("strict",)),
+    "shard_map": _Word(_shard_map),
     "races": _Word(_races),
 }
