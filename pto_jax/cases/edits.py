@@ -182,7 +182,12 @@ def _own_names(region: ir.Region, mark: int) -> ir.Region:
 def as_fragment(case: Case) -> Case | None:
     """The case as instructions without a function, whose tiles are all results; None where it needs one."""
     function = entry_of(case)
-    if case.program.fragment or case.grid != 1 or any(traits_of(op).calls for op in function.walk()):
+    if (
+        case.program.fragment
+        or case.grid != 1
+        or case.ranks is not None
+        or any(traits_of(op).calls for op in function.walk())
+    ):
         return None
     ops = tuple(op for op in function.body.ops if not traits_of(op).terminator)
     body = ir.Region(ops)
@@ -207,16 +212,18 @@ def closed(case: Case, recording: Recording) -> Case | None:
         values = recording.used.get(number(op), ())
         held = values[at] if at < len(values) else None
         held = held or _default(value.type)
-        if held is None:
+        # On several ranks an argument has one value for each.
+        if held is None or case.ranks is not None:
             return None
         missing[value.name] = replace(value, type=held.type)
         inputs[value.name] = held
     function = entry_of(tidy)
     body = rewritten(function.body, lambda op: (renamed(op, missing),)) if missing else function.body
     used = {v.name for op in body.ops for o in op.walk() for v in (*o.ins, *o.outs)}
-    args = tuple(a for a in (*function.args, *missing.values()) if a.name in used)
+    args = tuple(a for a in (*function.args, *missing.values()) if a.name in used or case.ranks is not None)
     result = with_entry(tidy, replace(function, args=args, body=body))
-    kept = {a.name: {**tidy.inputs, **inputs}[a.name] for a in args}
+    held_by = {**tidy.inputs, **inputs}
+    kept = tidy.inputs if case.ranks is not None else {a.name: held_by[a.name] for a in args}
     program = result.program
     if program.fragment:
         results = ir.fragment_results(body.ops, {a.name for a in args})

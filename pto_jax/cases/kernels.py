@@ -118,7 +118,7 @@ def watched(case: Case) -> tuple[Case, dict[str, ir.Op]] | None:
 
     In a loop the last one is stored. None where nothing can be stored.
     """
-    if not is_kernel(case) or case.grid > 1:
+    if not is_kernel(case) or case.grid > 1 or case.ranks is not None:
         return None
     function, maker = select_entry(case.program, case.entry), _Maker(case, dict(case.inputs), "watch")
     seen: dict[str, ir.Op] = {}

@@ -295,11 +295,13 @@ def _numbers(changed: Mapping[int, int]) -> _Rewriting:
 
 
 def _orders(program: ir.Program) -> Iterator[tuple[ir.Function, ir.Op]]:
-    """The operations that order the pipes of a core, with their functions."""
+    """The operations that order the pipes of a core, and waits for other ranks, with their functions."""
     for function in program.functions:
         for op in function.walk():
             order = effects.traits_of(op).order
-            if order is not None and order.through in ("flag", "event", "pipe"):
+            if order is None:
+                continue
+            if order.through in ("flag", "event", "pipe") or (order.role, order.through) == _RANK_WAIT:
                 yield function, op
 
 
@@ -378,5 +380,7 @@ _MUTATIONS: tuple[_Mutation, ...] = (
     *(_exchanged, _exchanged, _attribute, _attribute, _region, _region),
     *(_operands, _element, _shape),
 )
-#: Mutations of programs that order their pipes.
+#: Without a wait for another rank its data may be missing; without a signal ranks wait for ever.
+_RANK_WAIT = ("wait", "signal")
+#: Mutations of programs that order their pipes or ranks.
 _ORDERS: tuple[_Mutation, ...] = (_lost, _lost, _later)

@@ -30,7 +30,7 @@ from ..analysis.resolve import resolve
 from ..analysis.roots import is_as_written
 from ..errors import DeadlockError, Diagnostic, NotExecutableError, PtoError, UndefinedDataError
 from ..extension import load_from_environment
-from ..generate.programs import Case
+from ..generate.programs import GENERATED, Case
 from ..generate.state import Input
 from ..ir import (
     DType,
@@ -198,7 +198,7 @@ class Oracle:
     def run(self, case: Case) -> Run:
         """The results of the interpreter."""
         if case.ranks is not None:
-            return on_ranks(case, interpreted(case, self.profile))
+            return on_ranks(case, _interpreter(case, self.profile)(machine=self.machine))
         arguments, profile = interpreter_arguments(case), self.profile or case.profile
         results = oracle.run(
             case.program,
@@ -563,22 +563,18 @@ def _kernel(case: Case, profile: ProfileName | None, numerics: Numerics = "exact
         grid=case.grid,
         warn=False,
         partial_launch=True,
-        ranks=case.ranks.count,
-        shared=case.ranks.shared,
-        context=dict(case.ranks.context),
+        **case.ranks.bindings,
         **more,
     )
     return kernel
 
 
 def _arguments(case: Case) -> dict[str, Any]:
-    return {n: i.words.view(i.type.dtype.numpy) for n, i in case.inputs.items()}
-
-
-def interpreted(case: Case, profile: ProfileName | None = None) -> Mapping[str, Any]:
-    """The buffers that the interpreter gives, [ranks, ...], in the order of the text."""
-    found: Mapping[str, Any] = _interpreter(case, profile)()
-    return found
+    """The inputs as arrays [ranks, ...], those of 4-bit types with two elements to a byte."""
+    return {
+        n: pack_pairs(i.words) if i.type.dtype.packed else i.words.view(i.type.dtype.numpy)
+        for n, i in case.inputs.items()
+    }
 
 
 def _interpreter(case: Case, profile: ProfileName | None) -> Any:
@@ -610,16 +606,18 @@ def judged(case: Case, profile: ProfileName | None = None) -> Mapping[str, Any]:
     """The buffers in the order of the text, after the verdict on a case and executions in other orders.
 
     UndefinedDataError for a verdict that is wrong: a finding in a program that is right, none where orders
-    differ, and none in a mutant, which lacks what it needs. NotExecutableError for mutants that have one.
+    differ, and none in a generated mutant, which lacks what it needs. NotExecutableError for mutants that
+    have one.
     """
     kernel, values = _kernel(case, profile, engine="interpreter"), _arguments(case)
-    is_mutant = bool(case.origin)
+    # Of mutants of a user's program nobody knows whether they need what they lack.
+    is_mutant = case.origin[:1] == (GENERATED,)
     found: list[Diagnostic] = []
     try:
         found += [f.diagnostic for f in kernel.judge(values).findings]
     except DeadlockError as error:
         found += error.diagnostics
-    if found and is_mutant:
+    if found and case.origin:
         raise NotExecutableError(found[:1])
     seed = int(case.id or "0", 16) % (1 << 32)
     execute = _interpreter(case, profile)
@@ -633,11 +631,49 @@ def judged(case: Case, profile: ProfileName | None = None) -> Mapping[str, Any]:
     return outputs
 
 
+@dataclass(frozen=True)
+class OnMesh:
+    """The engine compiled with the ranks as an axis of a mesh, spread over the devices of this process."""
+
+    profile: profiles.ProfileName | None = None
+    follows: ClassVar[bool] = True
+    on_ranks: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        """The name of the machine, with its profile where it has one of its own."""
+        return ":".join(filter(None, ("shard_map", self.profile)))
+
+    def run(self, case: Case) -> Run:
+        """The buffers of all ranks; NotExecutableError without ranks, and on one device."""
+        if case.ranks is None:
+            raise _not_on_mesh("a program for one processor")
+        ranks = case.ranks.count
+        size = next((n for n in range(min(ranks, jax.device_count()), 1, -1) if ranks % n == 0), 1)
+        if size == 1:
+            text = "the devices of this process cannot share the ranks; try: "
+            raise _not_on_mesh(f"{text}XLA_FLAGS=--xla_force_host_platform_device_count={ranks}")
+        kernel, given = _kernel(case, self.profile), _arguments(case)
+        numbers = {n: given.pop(n) for n in kernel.scalars}
+        mesh = jax.make_mesh((size,), ("rank",), axis_types=(jax.sharding.AxisType.Auto,))
+        over = jax.sharding.PartitionSpec("rank")  # type: ignore[no-untyped-call]
+        call = jax.shard_map(
+            lambda arrays: kernel(**arrays, **numbers), mesh=mesh, in_specs=over, out_specs=over
+        )
+        with x64():
+            return on_ranks(case, jax.device_get(jax.jit(call)(given)))
+
+
+def _not_on_mesh(reason: str) -> NotExecutableError:
+    return NotExecutableError(Diagnostic("error", reason, rule="ranks"))
+
+
 def words_of(case: Case, found: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """The element type and raw words of every buffer, of those that are arguments."""
     types = {n: i.type.dtype for n, i in case.inputs.items() if not isinstance(i.type, ScalarType)}
     arrays = {n: np.ascontiguousarray(found[n]) for n in found if n in types}
-    return {n: (types[n], a.view(types[n].word)) for n, a in arrays.items()}
+    words = {n: unpack_pairs(a) if types[n].packed else a for n, a in arrays.items()}
+    return {n: (types[n], np.ascontiguousarray(a).view(types[n].word)) for n, a in words.items()}
 
 
 # -- orders of the check -----------------------------------------------------------------------------

@@ -9,15 +9,12 @@ import os
 import sys
 from importlib.metadata import entry_points
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from ..devices import contract
 from ..errors import ArgumentError
 from ..profiles import PROFILE_NAMES
 from .options import Adder, flag
-
-if TYPE_CHECKING:
-    pass
+from .rank_options import add_windows
 
 #: The interrupt key ended the command.
 _INTERRUPTED = 130
@@ -58,11 +55,13 @@ examples, with rates on two cores:
   pto-jax fuzz --preset ranks --tested races             programs on 2 to 4 processors: no finding and one
                                                          result in all orders, and a finding for mutants
   pto-jax fuzz --preset ranks --tested jit               the same programs, compiled
+  pto-jax fuzz --programs ring.pto --ranks 4 --shared y,s --context ctx=y --tested races
+                                                         your program on 4 processors, on generated inputs
   pto-jax fuzz --tested races --programs k.pto --mutate
                                                          mutants that lose order: those without a finding
                                                          have to give the same bits
 executors: oracle eager jit vmap fast profile:NAME lockstep sanitizer races dut:COMMAND dut-server:COMMAND
-  python:MODULE:NAME; oracle eager jit vmap fast sanitizer races take a profile: oracle:a5
+  shard_map python:MODULE:NAME; all but lockstep and commands take a profile: oracle:a5
 """
 
 
@@ -92,7 +91,7 @@ def add(command: Adder) -> None:
     what.add_argument(
         "--preset", action="append", metavar="NAME", help="options of the generator; repeat it to alternate"
     )
-    sub.add_argument("--ranks", type=int, help=argparse.SUPPRESS)
+    add_windows(sub, scalars=False)
     focus = sub.add_argument_group("focus of generated programs (each option takes several names)")
     for option, dest, metavar, help_text in _FOCUS:
         focus.add_argument(option, dest=dest, nargs="+", default=(), metavar=metavar, help=help_text)
@@ -224,11 +223,6 @@ def _fuzz(args: argparse.Namespace) -> int:
     from .fuzz_plan import plan_of_store, resumed
 
     _check_numbers(args)
-    if args.ranks is not None:
-        raise ArgumentError(
-            "--ranks: generated programs have 2 to 4; a file is executed by run, diff and races",
-            fix="--preset ranks",
-        )
     if args.list_presets:
         print("\n".join(table([(name, DESCRIPTIONS[name]) for name in PRESETS])))
         return 0

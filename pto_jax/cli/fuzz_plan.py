@@ -20,8 +20,11 @@ from ..cases.identity import is_device
 from ..devices.machines import machine
 from ..errors import ArgumentError, FileError
 from ..generate.options import IN_TURN, PRESETS
+from ..generate.programs import Ranks
+from ..interpreter.rank_calls import check_ranks
 from ..profiles import PROFILE_NAMES, PROFILES
 from .options import ACCEPTED, REJECTED, of_command
+from .rank_options import given, require_ranks
 
 #: Presets for campaigns with machines that need special programs.
 _PRESETS = {"sanitizer": "defined", "lockstep": "straight", "fast": "straight", "races": "ordered"}
@@ -52,12 +55,31 @@ def plan_of(args: argparse.Namespace) -> Plan:
         presets=() if programs or lockstep else _presets(args.preset, focus, reference, tested),
         focus=focus,
         programs=programs,
+        ranks=_ranks(args, bool(programs)),
         failures=args.failures or None,
         shrink_seconds=seconds_of(args.shrink_seconds, tested),
         form=form_of(args.form, tested, lockstep or bool(programs)),
     )
     result = in_lockstep(plan) if lockstep else plan
     return replace(result, batch=args.batch or result.batch)
+
+
+def _ranks(args: argparse.Namespace, programs: bool) -> Ranks | None:
+    """The processors that execute the user's programs."""
+    if args.ranks is None:
+        require_ranks(args)
+        return None
+    if not programs:
+        got = "got --ranks without --programs: generated programs say how many they have"
+        raise ArgumentError(got, fix="--preset ranks")
+    check_ranks(args.ranks)
+    told = given(args)
+    peers = {
+        name: (buffer, (which,) * args.ranks if isinstance(which, int) else which)
+        for name, (buffer, which) in told["peers"].items()
+    }
+    listed = tuple((name, buffer, which) for name, (buffer, which) in peers.items())
+    return Ranks(args.ranks, told["shared"], tuple(told["context"].items()), listed)
 
 
 def _check_goal(args: argparse.Namespace, focus: Focus, programs: bool) -> None:

@@ -64,7 +64,7 @@ def given(args: argparse.Namespace) -> dict[str, Any]:
         "shared": tuple(n.removeprefix("%") for n in args.shared.split(",") if n),
         "context": dict(_pair("--context", text) for text in args.context),
         "peers": dict(_peer(text) for text in args.peer),
-        "scalars": dict(_scalar(text) for text in args.arg),
+        "scalars": dict(_scalar(text) for text in getattr(args, "arg", ())),
     }
 
 

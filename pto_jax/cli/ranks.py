@@ -32,12 +32,6 @@ if TYPE_CHECKING:
     from ..runtime.ranks import RankKernel
     from ..validation.translation import Failure
 
-#: Elements of a generated buffer whose size the text does not say.
-_ELEMENTS = 4096
-#: Scalars that are known by their names: the number of a rank, and how many there are.
-_RANK = ("rank", "my_rank", "rank_id", "rankid", "myrank")
-_COUNT = ("n", "n_ranks", "nranks", "num_ranks", "world_size", "ranks", "rank_num", "rank_size")
-
 
 def run(options: RunOptions) -> None:
     """Execute a program or plan on ranks, print what it wrote and its verdict, write the files asked for."""
@@ -283,29 +277,22 @@ def generate(kernel: RankKernel, seed: int, known: Mapping[str, Any] | None = No
 
 
 def _number(rng: np.random.Generator, kernel: RankKernel, name: str) -> Any:
-    if _plain(name) in _RANK:
-        return np.arange(kernel.ranks)
-    if _plain(name) in _COUNT and any(_plain(other) in _RANK for other in kernel.scalars):
-        return kernel.ranks
+    from ..generate import rank_inputs
+
+    known = rank_inputs.number(kernel, name)
+    if known is not None:
+        return known
     d = kernel.scalars[name]
     return np.asarray(rng.integers(1, 8)).astype(d.numpy if d.kind != "index" else np.int32)
 
 
-def _plain(name: str) -> str:
-    """The name that a front end has numbered."""
-    return name.split("__")[0]
-
-
 def _buffer(rng: np.random.Generator, kernel: RankKernel, name: str, random: Any) -> Any:
-    d, size = kernel.buffers[name], kernel.sizes.get(name, _ELEMENTS)
-    if name in kernel.windows or name in kernel.signals:
-        size = max(size, _ELEMENTS)
-    size *= max(call.grid for call in kernel.kernels)
-    shape = (kernel.ranks, size // 2 if d is not None and d.packed else size)
-    if d is None:
-        return np.zeros(shape, np.uint8)
-    if name in kernel.signals or (name in kernel.outputs and name not in kernel.read):
-        return np.zeros(shape, d.numpy)
+    from ..generate import rank_inputs
+
+    d, (ranks, size) = kernel.buffers[name], rank_inputs.shape(kernel, name)
+    shape = (ranks, size // 2 if d is not None and d.packed else size)
+    if rank_inputs.begins_empty(kernel, name):
+        return np.zeros(shape, np.uint8 if d is None else d.numpy)
     return random(rng, d, shape)
 
 

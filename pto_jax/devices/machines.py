@@ -12,13 +12,15 @@
 ``profile``              this engine, eager; needs a profile: ``profile:a5``
 ``lockstep``             all programs of a batch at once; ``lockstep:grouped`` groups them by opcode
 ``sanitizer``            definedness per lane; ``sanitizer:strict`` reports every undefined read
+``shard_map``            this engine, compiled for a mesh of devices: programs on several ranks
 ``races``                the check of order, and the interpreter with pipes in another legal order
 ``dut:COMMAND``          a command line, once per case: ``{program} {inputs} {outputs}``
 ``dut-server:COMMAND``   a command line that is started once and answers cases on its standard input
 ``python:MODULE:NAME``   a target that a module defines
 ======================== ==========================================================================
 
-``oracle eager jit vmap fast sanitizer races`` take a profile after a colon instead of the case's own.
+``oracle eager jit vmap fast sanitizer shard_map races`` take a profile after a colon instead of the case's
+own.
 
 >>> machine("jit:a5").name
 'engine:jit:a5'
@@ -32,7 +34,7 @@ from typing import Any
 
 from ..cases.code import CODES, code_of
 from ..cases.identity import DEVICES
-from ..cases.targets import Batched, Engine, Mode, Oracle, Sanitizer, Target
+from ..cases.targets import Batched, Engine, Mode, OnMesh, Oracle, Sanitizer, Target
 from ..errors import ArgumentError
 from ..files.terminal import one_line
 from ..lowering.numerics import Numerics
@@ -41,7 +43,7 @@ from . import contract
 
 NAMES = (
     "oracle[:again][:Q] eager[:Q] jit[:o0|numpy|cuda][:Q] vmap[:o0|numpy|cuda][:Q] fast[:Q] profile:Q "
-    "lockstep[:grouped] sanitizer[:strict][:Q] races[:Q] dut:COMMAND dut-server:COMMAND "
+    "lockstep[:grouped] sanitizer[:strict][:Q] shard_map[:Q] races[:Q] dut:COMMAND dut-server:COMMAND "
     "python:MODULE:NAME"
 )
 DUT_TIMEOUT = contract.TIMEOUT
@@ -93,6 +95,10 @@ def _lockstep(words: list[str], profile: ProfileName | None) -> Target:
 
 def _sanitizer(words: list[str], profile: ProfileName | None) -> Target:
     return Sanitizer(strict="strict" in words, profile=profile)
+
+
+def _shard_map(words: list[str], profile: ProfileName | None) -> Target:
+    return OnMesh(profile)
 
 
 def _races(words: list[str], profile: ProfileName | None) -> Target:
@@ -148,5 +154,6 @@ _WORDS = {
     "profile": _Word(partial(_engine, "eager", "exact")),
     "lockstep": _Word(_lockstep, ("grouped",), profile=False),
     "sanitizer": _Word(_sanitizer, ("strict",)),
+    "shard_map": _Word(_shard_map),
     "races": _Word(_races),
 }

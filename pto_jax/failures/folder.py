@@ -182,15 +182,7 @@ def _execution(case: Case) -> dict[str, Any]:
 def _ranks(told: Mapping[str, Any]) -> Ranks | None:
     """The processors of a case in a report; None for one. ValueError for what says neither."""
     given = told.get("ranks")
-    if given is None:
-        return None
-    if not isinstance(given, dict) or type(given.get("count")) is not int or not 1 <= given["count"] <= 64:
-        raise ValueError
-    try:
-        pairs = tuple((str(record), str(window)) for record, window in given.get("context", ()))
-        return Ranks(given["count"], tuple(map(str, given.get("shared", ()))), pairs)
-    except TypeError:
-        raise ValueError from None
+    return None if given is None else Ranks.of_json(given)
 
 
 Held = (
@@ -257,8 +249,10 @@ def read(path: str | Path, original: bool = False) -> Failure:
     records = {record for record, _ in case.ranks.context} if case.ranks is not None else set()
     file = folder / (ORIGINAL_INPUTS if original else INPUTS)
     arrays = load_arrays(file)
-    made = records | set(BLOCK_NUMBERS) - arrays.keys()
+    peers = {name for name, *_ in case.ranks.peers} if case.ranks is not None else set()
+    made = records | peers | set(BLOCK_NUMBERS) - arrays.keys()
     given = [a for a in entry_of(case).args if a.name not in made]
+    given += case.ranks.unnamed(entry_of(case)) if case.ranks is not None else []
     return Failure(replace(case, inputs={a.name: _input(file, a, arrays, case.ranks) for a in given}), report)
 
 
@@ -295,7 +289,7 @@ def _report(path: Path) -> dict[str, Any]:
             raise FileError(
                 f"{path}: {part}: got {_shown(report[part])}",
                 allowed="entry (a name or null), grid (1 or more), ulp (numbers by name) and, on several "
-                "processors, ranks (count, shared, context)",
+                "processors, ranks (count, shared, context, peers)",
             )
     return report
 

@@ -79,7 +79,7 @@ def isolated(recording: Recording, event: Event, bits: bool = False) -> programs
         tiles=case.program.tiles,
     )
     ulp = _bounds(op, case)
-    return replace(case, program=renumbered(program), inputs=inputs, ulp=ulp, grid=1, entry=None)
+    return replace(case, program=renumbered(program), inputs=inputs, ulp=ulp, grid=1, entry=None, ranks=None)
 
 
 def _tile_type(value: ir.Value) -> ir.TileType | ir.ScalarType | ir.MemRefType:

@@ -77,6 +77,7 @@ class Keeper:
         """The instruction and the cause of a failure, and its folder where one was written."""
         # What shrinks and writes needs JAX and is seldom needed.
         from ..cases.kernels import form_for
+        from ..cases.targets import LegalOrders
         from .folder import About, save
         from .isolation import varied
         from .reduce import blamed, reduced
@@ -85,7 +86,9 @@ class Keeper:
         deadline = time.monotonic() + self._seconds
         form = form_for(outcome.case, *self._names, kernels=self._kernels)
         machines = Machines(reference, tested, deadline, self._calls, self._beat, form)
-        if not self._calls or not self._seconds:
+        # A program on ranks that has lost operations may have lost what orders it, and is judged otherwise.
+        judged = outcome.case.ranks is not None and isinstance(tested, LegalOrders)
+        if judged or not self._calls or not self._seconds:
             return self._as_it_is(machines, outcome)
         blame = blamed(machines, outcome.case)
         cause, types = cause_of(blame), types_at_fault(blame)

@@ -81,7 +81,8 @@ def _changed(case: Case, change: Change, cut: Callable[[str, Input, Type], Input
         names |= {a.name: replace(a, type=change(a.type)) for r in op.regions for a in r.args}
     args = tuple(names[a.name] for a in function.args)
     body = rewritten(function.body, lambda op: (renamed(op, names),))
-    inputs = {n: cut(n, i, names[n].type) for n, i in case.inputs.items()}
+    # On several ranks a buffer may be no argument.
+    inputs = {n: cut(n, i, names[n].type) if n in names else i for n, i in case.inputs.items()}
     return replace(with_entry(case, replace(function, args=args, body=body)), inputs=inputs)
 
 
@@ -206,13 +207,18 @@ _ELEMENTS = 8
 
 def simplify_inputs(search: Search) -> None:
     """One input after another: as few elements as possible that are not zero, and those simple."""
-    names = list(search.case.inputs)
+    names = [n for n, i in search.case.inputs.items() if not _numbers_ranks(search.case, i)]
     if search.attempt(_with(search.case, {n: np.zeros_like(search.case.inputs[n].words) for n in names})):
         return
     for name in names:
         _thin(search, name)
     for name in names:
         _simplify(search, name)
+
+
+def _numbers_ranks(case: Case, i: Input) -> bool:
+    """Whether an input has a scalar for each rank, which may be its number."""
+    return case.ranks is not None and isinstance(i.type, ScalarType)
 
 
 def _with(case: Case, words: Mapping[str, Words]) -> Case:

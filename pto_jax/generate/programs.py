@@ -12,15 +12,19 @@ and the Hypothesis strategies (:mod:`.strategies`) drive one generator, which dr
 []
 """
 
+from __future__ import annotations
+
 import hashlib
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from .. import ir, profiles
 from ..api import parse
+from ..interpreter.rank_calls import MAX_RANKS
 from ..isa import history, queries
 from ..isa.memory import TSTORE
 from . import (
@@ -43,20 +47,55 @@ from .state import Input, State
 
 #: Part of every case id: another version makes other programs of the same seeds.
 VERSION = "7"
+#: The origin of mutants on ranks, each of which needs what it lacks.
+GENERATED = "ranks"
 #: Programs that are drawn for a case until one has what it should have.
 _TRIES = 120
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """Processors that execute a case: how many, the windows, and context records with theirs.
+    """Processors that execute a case: how many, the windows, context records with theirs, and parts.
 
-    Inputs of such a case have a leading axis of ranks, scalars too.
+    ``peers`` are arguments that are parts of other ranks: the argument, the buffer, and the rank whose part
+    each rank has. Inputs of such a case have a leading axis of ranks, scalars too.
+
+    >>> Ranks.of_json({"count": 2, "shared": ["y"], "peers": [["a", "y", [1, 0]]]}).peers
+    (('a', 'y', (1, 0)),)
     """
 
     count: int
     shared: tuple[str, ...] = ()
     context: tuple[tuple[str, str], ...] = ()
+    peers: tuple[tuple[str, str, tuple[int, ...]], ...] = ()
+
+    @property
+    def bindings(self) -> dict[str, Any]:
+        """The keywords with which :func:`pto_jax.compile` takes them."""
+        peers = {name: (buffer, listed) for name, buffer, listed in self.peers}
+        return {"ranks": self.count, "shared": self.shared, "context": dict(self.context), "peers": peers}
+
+    def unnamed(self, function: ir.Function) -> list[ir.Value]:
+        """The buffers that no argument is called by: those of parts, and windows, which are bytes."""
+        types = {a.name: a.type for a in function.args}
+        windows = dict.fromkeys((*self.shared, *(w for _, w in self.context)), ir.PtrType(ir.I8))
+        parts = {buffer: types[name] for name, buffer, _ in self.peers if name in types}
+        return [ir.Value(n, t) for n, t in {**windows, **parts}.items() if n not in types]
+
+    @staticmethod
+    def of_json(value: Any) -> Ranks:
+        """The processors that a file describes; ValueError for what describes none."""
+        if not isinstance(value, dict) or type(value.get("count")) is not int:
+            raise ValueError
+        if not 1 <= value["count"] <= MAX_RANKS:
+            raise ValueError
+        try:
+            shared = tuple(map(str, value.get("shared", ())))
+            context = tuple((str(record), str(window)) for record, window in value.get("context", ()))
+            peers = tuple((str(n), str(b), tuple(map(int, r))) for n, b, r in value.get("peers", ()))
+        except TypeError:
+            raise ValueError from None
+        return Ranks(value["count"], shared, context, peers)
 
 
 @dataclass(frozen=True)
@@ -152,7 +191,7 @@ def _on_ranks(rng: random.Random, options: Options, case: Case) -> Case:
         inputs[name] = Input(ir.PtrType(d), data.astype(d.numpy).view(d.word))
     (function,) = program.entries
     inputs = {a.name: inputs[a.name] for a in function.args if a.name in inputs}
-    origin = ("ranks", f"lacks {drawn.lacks}") if drawn.lacks else ()
+    origin = (GENERATED, f"lacks {drawn.lacks}") if drawn.lacks else ()
     return replace(
         case,
         program=program,

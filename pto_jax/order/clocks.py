@@ -139,6 +139,10 @@ class Clocks:
         found[agent] = self._issued[agent]
         return found
 
+    def issued(self, agent: int) -> int:
+        """How many operations an agent was given so far."""
+        return self._issued[agent]
+
     def before(self, core: str, pipe: Pipe) -> Clock:
         """What is complete when a pipe begins its next operation."""
         return list(self._clocks[self.agent(core, pipe)])

@@ -23,6 +23,8 @@ from .walk import CourseRun, Listed
 _MIXED, _FURTHER, _SMALL, _SIZES, _PERIOD = 4, 24, (-1, 0, 0, 1, 2, 5), (0, 1, 2, 64, 1024, 4096), 16
 #: So many first numbers: one of them at least differs from others where something depends on a number.
 _ALIKE = 3
+#: So many first numbers: the last of them is a number of many trips.
+_MANY = 5
 #: Blocks of a launch of which all are followed.
 _BLOCKS = 24
 #: Operations of all blocks together, and those that are followed to come to branches that no course takes.
@@ -109,6 +111,9 @@ def courses(judged: Judged, function: Function) -> list[CourseRun]:
         if not run.guesses.used:
             return runs
         if len(runs) == _ALIKE and not (wanted or any(r.guesses.depends for r in runs)):
+            break
+        # The courses so far have no trip, a few and many: further ones of a long program show little more.
+        if len(runs) == _MANY and not wanted and sum(r.length for r in runs) > _ROOM:
             break
     else:
         for course in _further(runs[0].arguments):

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..analysis.resolve import ResolvedProgram
 from ..interpreter.cores import meet_inside
-from ..ir import KernelKind, Op, Pipe
+from ..ir import Function, KernelKind, Op, Pipe
 from ..isa import effects
 from .guided import special_trips
 from .operations import Known, known
@@ -19,6 +19,8 @@ from .operations import Known, known
 BLOCK, BLOCKS, SUBBLOCK = (f"__pypto_spmd_{name}" for name in ("block_idx", "block_num", "subblock_idx"))
 #: The longest period of trips that is looked for.
 LONGEST = 24
+#: Operations up to which all trips of a loop are followed, and those that all loops share.
+SHORT, ALL_LOOPS = 600, 24_000
 #: Numbers of flags between cores from here on are those of the second vector core.
 SECOND = 16
 
@@ -73,11 +75,21 @@ class Judged:
         """The numbers of a loop's counter around which something in its body changes."""
         found = self._special.get(id(op))
         if found is None:
-            functions = self.resolved.program.functions
-            function = next((f for f in functions if any(inner is op for inner in f.walk())), None)
+            function = self._functions.get(id(op))
             found = () if function is None else special_trips(self.resolved, function, op)
             self._special[id(op)] = found
         return found
+
+    @cached_property
+    def _functions(self) -> dict[int, Function]:
+        """The functions of operations with regions."""
+        return {id(op): f for f in self.resolved.program.functions for op in f.walk() if op.regions}
+
+    @cached_property
+    def room(self) -> int:
+        """The operations of all followed trips of a loop: fewer where there are many loops."""
+        loops = sum(bool(op.regions) for op in self.resolved.program.walk())
+        return min(SHORT, ALL_LOOPS // max(1, loops))
 
     @cached_property
     def paired(self) -> bool:

@@ -139,6 +139,8 @@ class Regions:
 
     known: list[Region] = field(default_factory=list)
     _numbers: dict[Region, int] = field(default_factory=dict)
+    #: The same by the identities of objects, which are kept: they are cheaper to compare.
+    _same: dict[int, tuple[Region, int]] = field(default_factory=dict)
     _near: list[list[int]] = field(default_factory=list)
     _at: dict[tuple[Space, int], list[int]] = field(default_factory=dict)
     _wide: dict[Space, list[int]] = field(default_factory=dict)
@@ -146,9 +148,13 @@ class Regions:
 
     def of(self, region: Region) -> int:
         """The number of a region, a new one where it has none yet."""
-        number = self._numbers.get(region)
-        if number is not None:
-            return number
+        same = self._same.get(id(region))
+        if same is None:
+            number = self._numbers.get(region)
+            same = self._same[id(region)] = region, self._new(region) if number is None else number
+        return same[1]
+
+    def _new(self, region: Region) -> int:
         number = self._numbers[region] = len(self.known)
         blocks = self._blocks(region)
         if blocks is None:

@@ -47,9 +47,10 @@ from .signals import Signals, Turn
 _STEERED = ("for", "while", "if", "switch")
 #: What an access does, by whether it writes.
 _ACCESS: dict[bool, Literal["read", "write"]] = {False: "read", True: "write"}
-#: Operations after which a course is given up, and trips of which all are followed where a body is short.
-LIMIT, SHORT = 40_000, 600
-#: The same where cores meet in the body: trips that are left out on one of them only change what meets.
+#: Operations after which a course is given up.
+LIMIT = 40_000
+#: Operations up to which all trips of a loop are followed where cores meet in its body: trips that are left
+#: out on one of them only change what meets.
 MEETING = 8_000
 #: Periods of a loop that are followed between its first and its last trips.
 MOST_SPECIAL = 8
@@ -167,7 +168,7 @@ class Walk(Interpreter):
         shown: Sequence[int] = range(trips)
         if not self.course.all_trips:
             special, meets = self.special(op, lower, step), self.meets(op)
-            room = MEETING if meets else SHORT
+            room = MEETING if meets else self.course.judged.room
             shown = _shown(trips, self.course.judged.period, room // (self.around * inside), special)
             if meets and len(shown) < trips:
                 self.course.shortened.setdefault(self.named + self.core.name, []).append(trips)
@@ -276,6 +277,8 @@ class CourseRun:
         self.profile: ProfileName = profile.name if profile is not None else "a2a3"
         #: Slots that popped tiles are windows into, by core, from the first one that is not freed.
         self.windows: dict[str, deque[Use | None]] = {}
+        #: The bytes of handles by their storage, type and valid sizes.
+        self._tiles: dict[object, tuple[TileRef, Region | None]] = {}
         #: How many numbers are those of arguments.
         self.arguments = 0
         #: The loops of which it has followed a second trip, or whose trips the text says.
@@ -504,11 +507,20 @@ class CourseRun:
         """The bytes of a handle or view."""
         operand = self.selected(operand)
         if isinstance(operand, TileRef):
-            return tile_region(operand, self.machine.sizes(operand))
+            return self.bytes_of_tile(operand)
         if isinstance(operand, View):
             numbers = self.machine.view_numbers(operand)
             return view_region(operand, iter(numbers)) if numbers is not None else None
         return None
+
+    def bytes_of_tile(self, ref: TileRef) -> Region | None:
+        """The bytes of a handle, one object for equal ones; what tells them apart is kept with it."""
+        sizes = self.machine.sizes(ref)
+        key = id(ref.storage), id(ref.type), sizes
+        held = self._tiles.get(key)
+        if held is None:
+            held = self._tiles[key] = ref, tile_region(ref, sizes)
+        return held[1]
 
     def selected(self, operand: Operand) -> Operand:
         """A handle that is over one of several tiles, over the one that it is over now."""

@@ -26,7 +26,7 @@ from ..oracle.step import Policy
 from ..order.clocks import PIPES, Clock, Clocks
 from ..order.judged import Judged
 from ..order.signals import Signals
-from .scopes import ScheduledScope
+from .scopes import ScheduledScope, Step
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,9 @@ class Schedule:
     """An order of the pipes of every core: those of ``late`` go last, the others by chance.
 
     ``backwards``: the others go the other way round. ``scopes``: the accesses of vector scopes are out of
-    order, too, the operation with the identity ``ahead`` before all that need not come before it.
+    order, too, the operation with the identity ``ahead`` before all that need not come before it. That may be
+    a store before the operation ``loading`` of the scalar unit, whose value is needed at once: then
+    ``foreseen`` has the numbers of its loads with what they find behind the store.
     """
 
     late: tuple[ir.Pipe, ...] = ()
@@ -42,9 +44,11 @@ class Schedule:
     backwards: bool = False
     scopes: bool = False
     ahead: int = 0
+    loading: int = 0
+    foreseen: tuple[tuple[int, Any], ...] = ()
 
     def __str__(self) -> str:
-        if self.scopes:
+        if self.scopes or self.ahead:
             how = "the second one first" if self.ahead else f"an order by chance, seed {self.seed}"
             return f"accesses of vector scopes out of order ({how})"
         names = ", ".join(f"PIPE_{pipe.name}" for pipe in self.late)
@@ -129,6 +133,10 @@ class ScheduledMachine(ReferenceMachine):
         self.schedule = schedule
         self.scope: ScheduledScope | None = None
         self._executes = False
+        #: What loads of scopes find behind the store that goes ahead, by their numbers.
+        self.foreseen: dict[int, Any] = {}
+        self._loads = 0
+        self._behind: list[tuple[int, int, Callable[[], Scalar]]] = []
 
     def core_of(self, op: ir.Op) -> str:
         """The core that executes an operation."""
@@ -153,7 +161,9 @@ class ScheduledMachine(ReferenceMachine):
         if self.scope is not None and (opens or id(op) not in self.scope.inside):
             self._leave(core)
         if opens:
-            self.scope = ScheduledScope(frozenset(id(inner) for inner in op.walk()), self.schedule.scopes)
+            inside = frozenset(id(inner) for inner in op.walk())
+            self.scope = ScheduledScope(inside, self.schedule.scopes, done=self._look_back)
+            self._behind = []
         declared = find_micro(op.name) if self.scope is not None else None
         if self.scope is not None and declared is not None and declared.orders:
             kinds = declared.orders.get(str(next(iter(op.attrs.values()), "")))
@@ -197,7 +207,20 @@ class ScheduledMachine(ReferenceMachine):
         # The scope begins behind everything that the vector pipe has done before.
         self.queues.settle(self.clocks.complete(self.core_of(op), ir.Pipe.V))
         self.scope.scalar(op, "read", lambda: None)
-        return super().load(op, pointer, dtype)
+        value = super().load(op, pointer, dtype)
+        if id(op) != self.schedule.loading:
+            return value
+        number, own = self._loads, len(self.scope.steps) - 1
+        self._loads += 1
+        self._behind.append((number, own, partial(super().load, op, pointer, dtype)))
+        return dict(self.schedule.foreseen).get(number, value)
+
+    def _look_back(self, step: Step) -> None:
+        """Note what loads find behind the store that goes ahead, where nothing orders it after them."""
+        if id(step.op) == self.schedule.ahead:
+            for number, own, load in self._behind:
+                if not step.before >> own & 1:
+                    self.foreseen.setdefault(number, load())
 
     def store(self, op: ir.Op, pointer: Pointer | LocalPointer, value: Scalar) -> None:
         """Write a scalar; in a scope behind what the scope orders before it."""

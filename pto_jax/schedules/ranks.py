@@ -229,7 +229,10 @@ class _Walk(Interpreter):
         if through == "signal" or self.reading.of(op).values.get("signal") is not None:
             return  # the watch has noted it
         if isinstance(copy := next(iter(named.names().values()), None), Copy) and copy.op is not op:
-            add(lambda r: r.enter(rank, core).complete(core, copy))
+            if traits.order is None and op.results[0].name not in self.record.used(self.program):
+                return  # nobody looks at the answer, which may be no
+            asks = traits.order is None
+            add(lambda r: r.enter(rank, core).complete(core, copy, op if asks else None))
             return
         written = id(op) in judged.written
         phases = [(p, list(self.uses(op, scope, values, p, core, written))) for p in self.phases(op, judged)]
@@ -315,6 +318,10 @@ class _Replay:
     notifies: dict[Cell, list[Notify]] = field(default_factory=dict)
     waits: list[Waited] = field(default_factory=list)
     looks: list[Waited] = field(default_factory=list)
+    #: The asynchronous copies of cores in their order.
+    copies: dict[str, list[Copy]] = field(default_factory=dict)
+    #: Copies with the operations that have asked whether they are over.
+    asked: list[tuple[Op, Op]] = field(default_factory=list)
     cores: dict[int, list[str]] = field(default_factory=dict)
     ends: dict[int, Clock] = field(default_factory=dict)
     met: Clock = field(default_factory=list)
@@ -374,18 +381,28 @@ class _Replay:
         if elements:
             self.clocks.execute([*elements, *_lines(elements)])
 
+    def _agent(self, core: str, copy: Copy) -> str:
+        """The name of a copy as an agent: its number among those of its core."""
+        own = self.copies.setdefault(core, [])
+        number = next((i for i, other in enumerate(own) if other is copy), len(own))
+        own += [copy] * (number == len(own))
+        return f"{core}, copy {number + 1}"
+
     def start(self, core: str, copy: Copy, uses: list[Use]) -> None:
         """An asynchronous copy starts: an agent of its own."""
-        agent = _agent(core, copy)
+        agent = self._agent(core, copy)
         self.clocks.wait(agent, Pipe.ALL, self.clocks.before(core, Pipe.S))
         if copy.earlier is not None:
-            done = self.clocks.complete(_agent(core, copy.earlier), Pipe.ALL)
+            done = self.clocks.complete(self._agent(core, copy.earlier), Pipe.ALL)
             self.clocks.wait(agent, Pipe.ALL, done)
         self.clocks.execute([use._replace(core=agent, pipe=Pipe.MTE3) for use in uses])
 
-    def complete(self, core: str, copy: Copy) -> None:
-        """An asynchronous copy is complete for the core that has waited for it."""
-        self.clocks.wait(core, Pipe.ALL, self.clocks.complete(_agent(core, copy), Pipe.ALL))
+    def complete(self, core: str, copy: Copy, asking: Op | None = None) -> None:
+        """An asynchronous copy is complete for the core that has waited for it, or has asked."""
+        agent = self.clocks.agent(self._agent(core, copy), Pipe.MTE3)
+        if asking is not None and self.clocks.before(core, Pipe.S)[agent] < self.clocks.issued(agent):
+            self.asked.append((copy.op, asking))
+        self.clocks.wait(core, Pipe.ALL, self.clocks.complete(self._agent(core, copy), Pipe.ALL))
 
     def notify(self, op: Op, core: str, cell: Cell, value: int, adds: bool) -> None:
         """A signal changes: it hands over what the scalar unit has waited for."""
@@ -434,10 +451,6 @@ def joined(one: Clock, two: Clock) -> Clock:
     longer = max(len(one), len(two))
     pairs = zip(one + [0] * (longer - len(one)), two + [0] * (longer - len(two)), strict=True)
     return [max(pair) for pair in pairs]
-
-
-def _agent(core: str, copy: Copy) -> str:
-    return f"{core}, copy {id(copy)}"
 
 
 #: Bytes of a line of the scalar unit's cache.
@@ -562,6 +575,9 @@ def _signals(replay: _Replay) -> Iterator[RankFinding]:
             for m in rank_clocks.may_pass(wait, cell, replay.notifies.get(cell, ()), replay.initial[cell]):
                 reason = f"{cell} may pass {wait.value} before the wait looks, which then has no end"
                 yield RankFinding("deadlock", m.op, wait.op, reason)
+    for copy, asking in replay.asked:
+        reason = "the answer depends on whether the copy is over by then"
+        yield RankFinding("schedule", copy, asking, reason)
     for look in replay.looks:
         for m in (m for cell in look.cells for m in replay.notifies.get(cell, ())):
             before = (look.clock[m.agent] if m.agent < len(look.clock) else 0) >= m.epoch

@@ -68,6 +68,8 @@ class ScheduledScope:
     _special: int = 0
     #: The same of the last access of the scalar unit.
     _scalar: int = 0
+    #: Told of every step that has been executed.
+    done: Callable[[Step], object] = bool
 
     def put(
         self, op: Op, declared: MicroOperation, operands: Mapping[str, Operand], run: Run
@@ -117,6 +119,7 @@ class ScheduledScope:
             step = self.steps[number]
             if step.results is None:
                 step.results = step.run()
+                self.done(step)
 
 
 def _bits(number: int) -> Iterator[int]:

@@ -39,6 +39,8 @@ _AXES = ("TILE_NO_SPLIT", "TILE_UP_DOWN", "TILE_LEFT_RIGHT")
 _ALL: Mapping[str, ir.AttrValue] = {"pipe": ir.Pipe.ALL}
 _FENCE: Mapping[str, ir.AttrValue] = {"scope": ir.FenceScope.GM}
 _TAIL: Mapping[str, ir.AttrValue] = {"src": ir.Pipe.MTE3, "dst": ir.Pipe.S, "event": 0}
+#: Words of statements that look like calls.
+_STATEMENTS = frozenset(("while", "switch"))
 #: Statements that are always the same, without blanks, and the operations that they are.
 _FIXED: Mapping[str, tuple[tuple[str, Mapping[str, ir.AttrValue]], ...]] = {
     "set_mask_norm()": (),
@@ -99,7 +101,7 @@ class Statements(Calls):
             words.fail(f"got '{text[:60]}' inside a section; allowed: none but its '#endif'")
         elif text in self.functions:
             self._call()
-        elif words.peek() in ("(", "<"):
+        elif words.peek() in ("(", "<") and text not in _STATEMENTS:
             self.call()
         elif text in self.known and words.peek() in ("=", "[", "."):
             self._changed()

@@ -139,7 +139,8 @@ def test_rows_go_to_both_ranks_and_logits_come_back(name: str) -> None:
 class Experts(NamedTuple):
     """A variant: folders, tokens of a rank, experts of a rank, elements of a row, the profile.
 
-    ``first`` are numbers that come before that of the rank, ``epoch`` one that comes behind it in waits.
+    ``first`` are numbers that come before that of the rank, ``epochs`` those that come behind it in waits, one
+    for each layer.
     """
 
     push: str
@@ -149,12 +150,13 @@ class Experts(NamedTuple):
     width: int
     profile: str = "a5"
     first: tuple[int, ...] = ()
-    epoch: tuple[int, ...] = ()
+    epochs: tuple[int, ...] = ()
     #: Whether the wait for results tells others that they are there.
     told_late: bool = False
-    #: Whether the wait for rows has the table as an argument, and what the names of files end with.
+    #: Whether the wait for rows has the table as an argument.
     anchored: bool = True
-    suffix: str = ""
+    #: What the names of files end with, layer by layer.
+    suffixes: tuple[str, ...] = ("",)
 
 
 EXPERTS = {
@@ -164,14 +166,26 @@ EXPERTS = {
         "DeepseekV4ProDecodeA5", "DeepseekV4ProDecodeA5", 8, 48, 7168, told_late=True, anchored=False
     ),
     "emitted": Experts(EMITTED, EMITTED, 8, 32, 4096, "a2a3", (8,), told_late=True),
-    "emitted, epoch": Experts(EMITTED, EMITTED, 8, 32, 4096, "a2a3", (8,), (1,), told_late=True, suffix="_1"),
-    "flash a5": Experts("DeepseekV4FlashDsparkA5", "DeepseekV4FlashDsparkA5", 32, 16, 4096, epoch=(1,)),
+    # The second layer waits for twice the numbers of the first one, in the same windows.
+    "emitted, two layers": Experts(
+        EMITTED, EMITTED, 8, 32, 4096, "a2a3", (8,), told_late=True, suffixes=("", "_0")
+    ),
+    **{
+        f"emitted, epoch, {suffix}": Experts(
+            EMITTED, EMITTED, 8, 32, 4096, "a2a3", (8,), (1,), told_late=True, suffixes=(suffix,)
+        )
+        for suffix in ("_1", "_2", "_3")
+    },
+    "emitted, three epochs": Experts(
+        EMITTED, EMITTED, 8, 32, 4096, "a2a3", (8,), (1, 2, 3), told_late=True, suffixes=("_1", "_2", "_3")
+    ),
+    "flash a5": Experts("DeepseekV4FlashDsparkA5", "DeepseekV4FlashDsparkA5", 32, 16, 4096, epochs=(1,)),
 }
 #: Experts of a token.
 TOP = 6
 
 
-def _exchange(v: Experts) -> Any:
+def _layer(v: Experts, suffix: str, epoch: tuple[int, ...]) -> list[Any]:
     """The kernels that bring rows to experts, and those that bring results back."""
     rank = [0, 1]
     at_push: list[Any] = [*v.first, rank]
@@ -179,23 +193,27 @@ def _exchange(v: Experts) -> Any:
     sent: list[Any] = [] if v.told_late else ["combined", rank]
 
     def kernel(folder: str, name: str, bindings: Sequence[Any], blocks: int = 1) -> Any:
-        return _kernel(v.profile, folder, name + v.suffix, bindings, blocks)
+        return _kernel(v.profile, folder, name + suffix, bindings, blocks)
 
-    meta = ["index", "meta", "arrived", "local", "count", *at_push, *v.epoch, "*meta", "*arrived"]
+    meta = ["index", "meta", "arrived", "local", "count", *at_push, *epoch, "*meta", "*arrived"]
     push = ["index", "rows", "x", "scale", "weight", "aux", "route", "data", *at_push]
     gather = ["out", "local", "rows", "aux", "scale_out", "weight_out", "route", "route_out"]
     combine = ["local", "route_out", "back", "made", *sent, "*back", *([] if v.told_late else ["*combined"])]
-    return pto.launches(
-        [
-            kernel(v.push, "dispatch_meta", meta),
-            kernel(v.push, "dispatch_push", [*push, "*rows", "*aux", "*route", "*data"], v.experts),
-            kernel(v.wait, "dispatch_wait", [*of_index, "data", rank, *v.epoch, "*data"]),
-            kernel(v.wait, "dispatch_gather", [*gather, "*rows", "*aux", "*route"], v.experts),
-            kernel(v.push, "combine", combine, v.experts),
-            kernel(v.wait, "combine_wait", [*of_result, "combined", rank, *v.epoch, "*combined"]),
-        ],
-        ranks=RANKS,
-    )
+    return [
+        kernel(v.push, "dispatch_meta", meta),
+        kernel(v.push, "dispatch_push", [*push, "*rows", "*aux", "*route", "*data"], v.experts),
+        kernel(v.wait, "dispatch_wait", [*of_index, "data", rank, *epoch, "*data"]),
+        kernel(v.wait, "dispatch_gather", [*gather, "*rows", "*aux", "*route"], v.experts),
+        kernel(v.push, "combine", combine, v.experts),
+        kernel(v.wait, "combine_wait", [*of_result, "combined", rank, *epoch, "*combined"]),
+    ]
+
+
+def _exchange(v: Experts) -> Any:
+    """The kernels of all layers."""
+    epochs = [(e,) for e in v.epochs] or [()] * len(v.suffixes)
+    layers = [_layer(v, suffix, epoch) for suffix, epoch in zip(v.suffixes, epochs, strict=True)]
+    return pto.launches([kernel for layer in layers for kernel in layer], ranks=RANKS)
 
 
 def _replayed(v: Experts, given: dict[str, Any]) -> dict[str, Any]:

@@ -282,8 +282,7 @@ VALUES = {"x": np.arange(1024, dtype=np.float32), "y": np.arange(1024, dtype=np.
 KEPT = {"VLD": store("b", "%c128", "y"), "LD": f"pto.store_scalar %l, %y_ub[%c128] : {P}, f32\n"}
 
 
-# A scalar that is loaded is needed at once.
-@pytest.mark.parametrize("kinds", [kinds for kinds in PAIRS if kinds[0] != "LD"], ids="_".join)
+@pytest.mark.parametrize("kinds", PAIRS, ids="_".join)
 def test_a_race_in_a_scope_has_a_witness(kinds: tuple[str, str]) -> None:
     before, behind = PAIRS[kinds]
     if kinds == ("VST", "VST"):

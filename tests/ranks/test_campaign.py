@@ -103,7 +103,9 @@ def test_a_folder_that_says_no_ranks_is_one_clear_error(ranks: object, tmp_path:
     report = json.loads((path / "report.json").read_text())
     report["shrunk"]["ranks"] = ranks
     (path / "report.json").write_text(json.dumps(report))
-    with pytest.raises(errors.FileError, match=r"on several processors, ranks \(count, shared, context\)"):
+    with pytest.raises(
+        errors.FileError, match=r"on several processors, ranks \(count, shared, context, peers\)"
+    ):
         folder.read(path)
 
 
@@ -114,16 +116,6 @@ def test_the_command_takes_the_preset(tmp_path: Path, capsys: Output) -> None:
     assert "races against oracle" in capsys.readouterr().out
     assert main(["fuzz", "--list-presets"]) == 0
     assert "2 to 4 processors" in capsys.readouterr().out and "ranks" not in IN_TURN
-
-
-@pytest.mark.slow
-def test_programs_that_wait_for_other_processors_are_refused_by_name(tmp_path: Path, capsys: Output) -> None:
-    (tmp_path / "k.pto").write_text(ranks.draw(random.Random(1)).text)
-    given = ["fuzz", "--programs", str(tmp_path / "k.pto"), "--tested", "oracle", "--workers", "1"]
-    assert main(given) != 0
-    assert "waits for signals of other processors" in capsys.readouterr().err
-    assert main(["fuzz", "--ranks", "2"]) == 2
-    assert "try: --preset ranks" in capsys.readouterr().err
 
 
 @pytest.mark.nightly

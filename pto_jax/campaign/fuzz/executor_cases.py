@@ -37,14 +37,18 @@ from ...devices.conversation import Server
 from ...errors import ArgumentError, FileError, PtoError
 from ...failures import recorder
 from ...failures.recorder import Recorder
+from ...generate import rank_inputs
 from ...generate.fitting import Fit, fit, integers, suits
 from ...generate.inputs import STYLES, draw, draw_scalar, numbers, shape_of
 from ...generate.options import IN_TURN, PRESETS, Options, on_blocks
-from ...generate.programs import Case, generate
+from ...generate.programs import Case, Ranks, generate
 from ...generate.state import Input
+from ...interpreter.operands import BLOCK_NUMBERS
 from ...interpreter.steering import signals
 from ...ir import FRAGMENT, Function, Program, ScalarType, TileType, VectorType
 from ...isa.effects import traits_of
+from ...runtime.kernel import compile as compile_program
+from ...runtime.ranks import RankKernel
 from ..refusals import Refusals, finished
 from . import batch
 from .batch import Batch, Failure, Note
@@ -74,6 +78,7 @@ class Subject:
     profile: profiles.Profile
     pool: tuple[int, ...]
     ulp: dict[str, int]
+    ranks: Ranks | None = None
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
@@ -93,6 +98,7 @@ class Subject:
         if any(isinstance(a.type, TileType) for a in self.function.args):
             return 1
         numbered = any(traits_of(op).launch in ("block", "blocks") for op in self.program.walk())
+        numbered |= self.ranks is not None and any(a.name in BLOCK_NUMBERS for a in self.function.args)
         return wanted or (int(rng.integers(1, BLOCKS + 1)) if numbered else 1)
 
 
@@ -119,7 +125,7 @@ class Programs:
         for file in plan.programs:
             for profile in plan.profiles or (None,):
                 try:
-                    made.subjects += _subjects(file, profile, plan.entry, exact)
+                    made.subjects += _subjects(file, profile, plan, exact)
                 except FileError:
                     raise
                 except PtoError as error:
@@ -141,11 +147,16 @@ class Programs:
         rng = np.random.default_rng((int(identity, 16), attempt))
         late = attempt >= self.attempts // 2
         grid = subject.grid(self.grid or (1 if late else None), rng)
-        inputs = dict(_inputs(subject, rng, number + attempt, late, grid))
+        if subject.ranks is not None:
+            style, kernel = STYLES[(number + attempt) % len(STYLES)], on_ranks(subject, subject.ranks, grid)
+            inputs = dict(rank_inputs.drawn(kernel, rng, style, subject.pool, late))
+        else:
+            inputs = dict(_inputs(subject, rng, number + attempt, late, grid))
         entry = None if subject.program.fragment else subject.function.name
         ulp = subject.ulp
         program, profile = subject.program, subject.profile
-        return Case(identity, self.seed, index, profile, program, inputs, ulp, grid, entry, origin)
+        given = (inputs, ulp, grid, entry, origin, subject.ranks)
+        return Case(identity, self.seed, index, profile, program, *given)
 
 
 @lru_cache(maxsize=4)
@@ -157,10 +168,25 @@ def _mutant(subject: Subject, said: str, exact: bool) -> tuple[Subject, tuple[st
     ulp = {} if exact else result_bounds(program, function)
     pool = tuple(numbers((program,)))
     changes = result.changes or ("nothing was changed: no mutation is legal",)
-    return replace(subject, program=program, function=function, pool=pool, ulp=ulp), (subject.file, *changes)
+    mutant = replace(subject, program=program, function=function, pool=pool, ulp=ulp)
+    if subject.ranks is not None:
+        try:
+            on_ranks(mutant, subject.ranks)
+        except PtoError as error:
+            return subject, (subject.file, f"nothing was changed: {', '.join(changes)}, but {error}")
+    return mutant, (subject.file, *changes)
 
 
-def _subjects(file: str, profile: str | None, entry: str | None, exact: bool) -> list[Subject]:
+def on_ranks(subject: Subject, ranks: Ranks, grid: int = 1) -> RankKernel:
+    """The kernel of a subject on several ranks."""
+    name, profile = subject.function.name, subject.profile
+    more: Mapping[str, Any] = {"engine": "interpreter", "warn": False, "partial_launch": True}
+    kernel: RankKernel = compile_program(subject.program, profile, name, grid=grid, **ranks.bindings, **more)
+    return kernel
+
+
+def _subjects(file: str, profile: str | None, plan: Plan, exact: bool) -> list[Subject]:
+    entry = plan.entry
     program = resolve(with_entry(api.load(file))).program
     target = api.resolve_profile(program, profile)
     api.verify(program, target, raise_on_error=True)
@@ -171,12 +197,14 @@ def _subjects(file: str, profile: str | None, entry: str | None, exact: bool) ->
             if not isinstance(a.type, provenance.GlobalTypes | TileType | VectorType | ScalarType):
                 where = "fragment" if function.name == FRAGMENT else f"function {function.name}"
                 raise ArgumentError(f"{where}: nothing is generated for argument {a.name} of type {a.type}")
-        if signals(program, function):
+        if plan.ranks is None and signals(program, function):
             got = f"{function.name} waits for signals of other processors"
-            fix = "pto-jax diff or races with --ranks N, or --preset ranks"
-            raise ArgumentError(got, allowed="programs of one processor", fix=fix)
+            raise ArgumentError(got, allowed="programs of one processor", fix="--ranks N")
         ulp = {} if exact else result_bounds(program, function)
-        subjects.append(Subject(file, program, function, target, tuple(numbers((program,))), ulp))
+        pool = tuple(numbers((program,)))
+        subjects.append(Subject(file, program, function, target, pool, ulp, plan.ranks))
+        if plan.ranks is not None:
+            on_ranks(subjects[-1], plan.ranks)
     return subjects
 
 

@@ -14,7 +14,7 @@ from ...errors import ArgumentError
 from ...extension import loaded
 from ...files import read_bytes
 from ...generate.options import PRESETS
-from ...generate.programs import VERSION
+from ...generate.programs import VERSION, Ranks
 from ...lockstep.opcodes import names
 from ...lockstep.tables import Aim, Tables
 from ...profiles import PROFILE_NAMES, ProfileName
@@ -41,9 +41,10 @@ class Plan:
     case index; ``focus`` says what generated programs concentrate on, the file ``goal`` at which bins of
     coverage they are aimed, and ``form`` whether they are functions over pointers.
     ``programs`` are files that replace generated programs, with ``mutate`` mutated after their first
-    turn; ``entry`` and ``grid`` say what of them is executed (all entry functions, generated numbers of
-    blocks). ``lockstep`` makes and executes programs as arrays, of tables with at most ``opcodes`` opcodes
-    (None: large tables, for comparison by digests), each for ``span`` cases in a row (None: what suits them).
+    turn; ``entry``, ``grid`` and ``ranks`` say what of them is executed (all entry functions, generated
+    numbers of blocks, one processor). ``lockstep`` makes and executes programs as arrays, of tables with at
+    most ``opcodes`` opcodes (None: large tables, for comparison by digests), each for ``span`` cases in a row
+    (None: what suits them).
     ``failures`` is the folder for failures, which are shrunk for ``shrink_seconds`` and ``shrink_calls`` of
     the machines each. ``case_timeout`` and ``dut_timeout`` are in seconds.
     """
@@ -63,6 +64,7 @@ class Plan:
     mutate: bool = False
     entry: str | None = None
     grid: int | None = None
+    ranks: Ranks | None = None
     lockstep: bool = False
     opcodes: int | None = None
     span: int | None = None
@@ -112,8 +114,9 @@ class Plan:
                 raise ArgumentError(
                     f"the store holds a damaged plan of its campaign: {name} is {value!r:.60}"
                 )
-        focus = told.pop("focus", {})
+        focus, ranks = told.pop("focus", {}), told.pop("ranks", None)
         table: dict[str, Any] = {k: tuple(v) if isinstance(v, list | dict) else v for k, v in told.items()}
+        table["ranks"] = None if ranks is None else Ranks.of_json(ranks)
         return Plan(focus=Focus(**{k: tuple(v) for k, v in focus.items()}), **table)
 
 
@@ -208,6 +211,13 @@ def _seconds(value: Any) -> bool:
     return type(value) in (int, float) and 0 <= value <= UNHURRIED
 
 
+def _ranks(value: Any) -> bool:
+    try:
+        return value is None or bool(Ranks.of_json(value))
+    except ValueError:
+        return False
+
+
 def _text(value: Any) -> bool:
     return isinstance(value, str)
 
@@ -224,6 +234,7 @@ _CHECKS: Mapping[str, Callable[[Any], bool]] = {
     "presets": lambda value: _names(value) and set(value) <= set(PRESETS),
     "programs": _names,
     "focus": _focus,
+    "ranks": _ranks,
     "form": lambda value: value in get_args(Form),
     **dict.fromkeys(("lockstep", "mutate"), lambda value: isinstance(value, bool)),
 }
