@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +28,7 @@ from .machine import addresses, storage
 from .machine.addresses import NEAR, Positions, begin, distance, wide
 from .memory_layouts import Placed, Window, block_of, fetch, inner_block, within
 from .region import flush
-from .rules import Context, GlobalMemory, Inputs, Lanes, memory_rule
+from .rules import Context, GlobalMemory, Inputs, Lanes, Result, memory_rule
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int32, Int64, Shaped, UInt
@@ -291,7 +291,7 @@ def transferred(t: TileType, lanes: Lanes, window: Placed) -> tuple[Int64[Array,
 
 
 @memory_rule("tload")
-def tload(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words:
+def tload(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words | Result:
     """The new words of the destination tile."""
     t, dst, buffer = c.tile("dst"), region.lanes(inputs, "dst"), memory.buffer
     _require_in_bounds(c, "dst", dst, memory)
@@ -306,10 +306,12 @@ def tload(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words:
         return _alone(buffer, window, memory.view.dtype, fetched) if fast else fetched
     fill = pad_word(t.dtype, t.pad, c.profile)
     if c.profile == "cpu_sim":
-        return jnp.where(inside, fetched, fill)
-    if t.pad == Pad.NULL:
-        return jnp.where(inside, fetched, dst.words)
-    return jnp.where(inside, fetched, jnp.where(_tail(t, dst), fill, dst.words))
+        around: Words | np.number[Any] = fill
+    elif t.pad == Pad.NULL:
+        around = dst.words
+    else:
+        around = jnp.where(_tail(t, dst), fill, dst.words)
+    return Result(jnp.where(inside, fetched, around), inside=fetched if c.carry else None)
 
 
 def _alone(buffer: Flat, window: Placed, dtype: DType, fetched: Words) -> Words:
