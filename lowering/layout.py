@@ -26,7 +26,7 @@ from pto_jax.isa.layout_img2col import IMG2COL_STATE
 from . import bits, convert, irregular, memory, quantise, region, slicing
 from .irregular import inside, iota, positions, scalar, source
 from .region import all_ones, fit, lanes, merge, read, sizes
-from .rules import Context, Inputs, Outputs, Result, rule
+from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int32, Int64, UInt
@@ -356,7 +356,7 @@ def _tfillpad(c: Context, inputs: Inputs) -> Outputs:
     written = (v_row > np.int32(0)) & (v_col > np.int32(0))
     if c.profile != "cpu_sim" and t.loc == Loc.VEC:
         written = written & (irregular.iota(t.shape, 0) < v_row)
-    return {"dst": Result(jnp.where(written, new, old), inside=new if c.carry else None)}
+    return {"dst": region.surrounded(c, jnp.where(written, new, old), new)}
 
 
 @rule("ttrans")

@@ -162,9 +162,12 @@ def accumulate(
 ) -> Flat:
     """The buffer with every lane combined with its element, one after another where they share one.
 
-    ``where`` and ``new`` are flat; positions at the buffer's end or beyond are not written. Lanes are
-    taken in rounds, the n-th lane of every element together: one round where no two lanes meet.
+    ``where`` and ``new`` are flat; positions at the buffer's end or beyond are not written. Sums of integers
+    have no order; other lanes are taken in rounds, the n-th lane of every element together: one round where
+    no two lanes meet.
     """
+    if combine is add and dtype.is_integer and dtype.bits == dtype.word_bits:
+        return varying(buffer, new, where).at[where].add(new, mode="drop")
     result: Array = _accumulate(c, dtype, buffer, where, new, combine)
     return result
 
@@ -311,7 +314,8 @@ def tload(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words | Result:
         around = dst.words
     else:
         around = jnp.where(_tail(t, dst), fill, dst.words)
-    return Result(jnp.where(inside, fetched, around), inside=fetched if c.carry else None)
+    loaded: Words | Result = region.surrounded(c, jnp.where(inside, fetched, around), fetched)
+    return loaded
 
 
 def _alone(buffer: Flat, window: Placed, dtype: DType, fetched: Words) -> Words:

@@ -128,9 +128,14 @@ def within(
 ) -> Output:
     """:func:`merge` as a result; inside the destination's valid region it is ``new``."""
     words = merge(context, inputs, new, region=region)
-    if not context.carry or region != "dst" or mask(context.tile("dst"), lanes(inputs, "dst")) is None:
-        return words if value is None else Result(words, value)
-    return Result(words, value, inside=jnp.broadcast_to(new, words.shape))
+    if region == "dst" and mask(context.tile("dst"), lanes(inputs, "dst")) is not None:
+        return surrounded(context, words, jnp.broadcast_to(new, words.shape), value)
+    return words if value is None else Result(words, value)
+
+
+def surrounded(context: Context, words: Words, inside: Words, value: Values | None = None) -> Output:
+    """The words of a destination that are those of ``inside`` in its valid region."""
+    return Result(words, value, inside=inside) if context.carry else words
 
 
 #: Computes a destination's numbers from the numbers of the operands: ``formula(arithmetic, *numbers)``.
