@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -166,10 +166,28 @@ def accumulate(
     have no order; other lanes are taken in rounds, the n-th lane of every element together: one round where
     no two lanes meet.
     """
-    if combine is add and dtype.is_integer and dtype.bits == dtype.word_bits:
-        return varying(buffer, new, where).at[where].add(new, mode="drop")
+    if combine is add and is_number(dtype):
+        return at_once("add", dtype, buffer, where, new)
     result: Array = _accumulate(c, dtype, buffer, where, new, combine)
     return result
+
+
+def is_number(dtype: DType) -> bool:
+    """Whether a word is an integer and nothing else."""
+    return dtype.is_integer and dtype.bits == dtype.word_bits
+
+
+def at_once(
+    method: Literal["add", "max", "min"],
+    dtype: DType,
+    buffer: Flat,
+    where: Int32[Array, " lanes"],
+    new: UInt[Array, " lanes"],
+) -> Flat:
+    """The buffer with every lane combined in any order, for integers of whole words."""
+    kind = np.dtype(dtype.numpy)
+    place = from_words(buffer, kind).at[where]
+    return raw(getattr(place, method)(from_words(new, kind), mode="drop"))
 
 
 @partial(jax.jit, static_argnums=(0, 1, 5))

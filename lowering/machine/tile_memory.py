@@ -133,19 +133,20 @@ def contains(sizes: tuple[Scalar, Scalar], ref: TileRef) -> bool:
 class TileMemory:
     """Where tiles and buffers are, and the run-time rules that were broken.
 
-    All state is in ``cells`` and ``buffers``. ``written`` has more of freshly written tiles than their words,
-    ``rows`` what gives the words of tiles of one row, with those that were read.
-    ``constants`` are buffers that nothing writes, besides their words: a loop that reads words of an
-    argument has a copy of it. ``offsets`` tells of transfers, by buffer, where their windows begin,
-    ``independent`` which instructions write nothing of a buffer that the program reads. ``dtypes`` are the
-    element types of buffers. ``temporaries`` are the cells of results that no allocation names,
-    ``of_block`` those that end with a block of a launch; ``axes`` the mesh axes that arguments vary over;
-    ``core`` is the core whose memory is meant; ``checks`` records run-time rules, ``rules`` names those of
-    them that count (all by default), ``max_steps`` bounds while loops. ``whole`` says that the program is
-    traced as a whole, ``region_traces`` what earlier traces of the regions of an operation have shown, by
-    core, operation and how often the operation is around them; ``traced`` names the operations that are.
-    ``numbers`` are scalars that the number of a block gives, where blocks are executed side by side.
-    ``passed`` are buffers that have a copy of their own, besides the words that were passed for them.
+    All state is in ``cells`` and ``buffers``. ``written`` has more of freshly written tiles than their
+    words, ``rows`` what gives the words of tiles of one row, with those that were read. ``constants`` are
+    buffers that nothing writes, besides their words: a loop that reads words of an argument has a copy of
+    it. ``offsets`` tells of transfers, by buffer, where their windows begin, ``independent`` which
+    instructions write nothing of a buffer that the program reads. ``dtypes`` are the element types of
+    buffers, ``writable`` names those that the program writes. ``temporaries`` are the cells of results that
+    no allocation names, ``of_block`` those that end with a block of a launch; ``axes`` the mesh axes that
+    arguments vary over; ``core`` is the core whose memory is meant; ``checks`` records run-time rules,
+    ``rules`` names those of them that count (all by default), ``max_steps`` bounds while loops. ``whole``
+    says that the program is traced as a whole, ``region_traces`` what earlier traces of the regions of an
+    operation have shown, by core, operation and how often the operation is around them; ``traced`` names
+    the operations that are. ``numbers`` are scalars that the number of a block gives, where blocks are
+    executed side by side. ``passed`` are buffers that have a copy of their own, besides the words that were
+    passed for them.
     """
 
     semantics: Semantics
@@ -161,6 +162,7 @@ class TileMemory:
     spans: Mapping[tuple[Key, str], Any] = field(default_factory=dict)
     packed: dict[str, bool] = field(default_factory=dict)
     dtypes: dict[str, DType] = field(default_factory=dict)
+    writable: list[str] = field(default_factory=list)
     temporaries: set[str] = field(default_factory=set)
     of_block: set[str] = field(default_factory=set)
     violations: list[Violation] = field(default_factory=list)
@@ -187,6 +189,8 @@ class TileMemory:
 
         ``constant`` tells that nothing writes it.
         """
+        if not constant:
+            self.writable.append(name)
         self.packed[name] = dtype.packed
         self.dtypes[name] = dtype
         if constant and self.whole and moves_intact(dtype):
