@@ -264,7 +264,7 @@ def _tcvt(c: Context, inputs: Inputs) -> Outputs:
         new = convert.hardware(words, src, dst, how, mode, saturate)
     new = flush(c, new, dst)
     if simulated:
-        return {"dst": merge(c, inputs, new, region="src")}
+        return {"dst": region.within(c, inputs, new, region="src")}
     if dst != c.dtype("dst"):
         return {"dst": merge(c, inputs, fit(bits.pack(new), c.tile("dst").shape, np.uint8(0)))}
     if dst.packed:
@@ -273,7 +273,7 @@ def _tcvt(c: Context, inputs: Inputs) -> Outputs:
         cols = sizes(c.tile("dst"), old)[1]
         pairs = lax.broadcasted_iota(np.int32, new.shape, 1) < cols // np.int32(2) * np.int32(2)
         new = jnp.where(pairs, new, old.words)
-    return {"dst": merge(c, inputs, new)}
+    return {"dst": region.within(c, inputs, new)}
 
 
 _SCALED = ("src", "scalar")

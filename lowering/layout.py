@@ -237,11 +237,11 @@ def move(c: Context, inputs: Inputs) -> Outputs:
     """
     words, d = region.read(c, inputs, "src"), c.dtype("dst")
     if c.has("fp") or (c.has("preQuantScalar") and c.profile != "cpu_sim"):
-        return {"dst": region.merge(c, inputs, quantise.through(c, inputs, words, d))}
+        return {"dst": region.within(c, inputs, quantise.through(c, inputs, words, d))}
     new = convert.cast(words, c.dtype("src"), d)
     if quantise.has_relu(c):
         new = jnp.where(_negative(new, d), d.word.type(0), new)
-    return {"dst": region.merge(c, inputs, new)}
+    return {"dst": region.within(c, inputs, new)}
 
 
 def _negative(words: UInt[Array, "*shape"], dtype: DType) -> Bool[Array, "*shape"]:
@@ -347,7 +347,7 @@ def _pad(c: Context) -> np.unsignedinteger:
 def _tfillpad(c: Context, inputs: Inputs) -> Outputs:
     """The simulator fills all of dst, hardware the rows that are valid in it; nothing if dst is empty."""
     t, old = c.tile("dst"), region.lanes(inputs, "dst").words
-    words = region.lanes(inputs, "src").words
+    words = region.lanes(inputs, "src").valid
     kept = region.fit(irregular.inside(c, inputs, "src"), t.shape, np.bool_(False))
     new = jnp.where(kept, region.fit(words, t.shape, old.dtype.type(0)), _pad(c))
     if t.valid == t.shape and t.elements:
@@ -356,7 +356,7 @@ def _tfillpad(c: Context, inputs: Inputs) -> Outputs:
     written = (v_row > np.int32(0)) & (v_col > np.int32(0))
     if c.profile != "cpu_sim" and t.loc == Loc.VEC:
         written = written & (irregular.iota(t.shape, 0) < v_row)
-    return {"dst": jnp.where(written, new, old)}
+    return {"dst": region.surrounded(c, jnp.where(written, new, old), new)}
 
 
 @rule("ttrans")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +28,7 @@ from .machine import addresses, storage
 from .machine.addresses import NEAR, Positions, begin, distance, wide
 from .memory_layouts import Placed, Window, block_of, fetch, inner_block, within
 from .region import flush
-from .rules import Context, GlobalMemory, Inputs, Lanes, memory_rule
+from .rules import Context, GlobalMemory, Inputs, Lanes, Result, memory_rule
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int32, Int64, Shaped, UInt
@@ -162,11 +162,32 @@ def accumulate(
 ) -> Flat:
     """The buffer with every lane combined with its element, one after another where they share one.
 
-    ``where`` and ``new`` are flat; positions at the buffer's end or beyond are not written. Lanes are
-    taken in rounds, the n-th lane of every element together: one round where no two lanes meet.
+    ``where`` and ``new`` are flat; positions at the buffer's end or beyond are not written. Sums of integers
+    have no order; other lanes are taken in rounds, the n-th lane of every element together: one round where
+    no two lanes meet.
     """
+    if combine is add and is_number(dtype):
+        return at_once("add", dtype, buffer, where, new)
     result: Array = _accumulate(c, dtype, buffer, where, new, combine)
     return result
+
+
+def is_number(dtype: DType) -> bool:
+    """Whether a word is an integer and nothing else."""
+    return dtype.is_integer and dtype.bits == dtype.word_bits
+
+
+def at_once(
+    method: Literal["add", "max", "min"],
+    dtype: DType,
+    buffer: Flat,
+    where: Int32[Array, " lanes"],
+    new: UInt[Array, " lanes"],
+) -> Flat:
+    """The buffer with every lane combined in any order, for integers of whole words."""
+    kind = np.dtype(dtype.numpy)
+    place = from_words(buffer, kind).at[where]
+    return raw(getattr(place, method)(from_words(new, kind), mode="drop"))
 
 
 @partial(jax.jit, static_argnums=(0, 1, 5))
@@ -291,7 +312,7 @@ def transferred(t: TileType, lanes: Lanes, window: Placed) -> tuple[Int64[Array,
 
 
 @memory_rule("tload")
-def tload(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words:
+def tload(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words | Result:
     """The new words of the destination tile."""
     t, dst, buffer = c.tile("dst"), region.lanes(inputs, "dst"), memory.buffer
     _require_in_bounds(c, "dst", dst, memory)
@@ -306,10 +327,13 @@ def tload(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words:
         return _alone(buffer, window, memory.view.dtype, fetched) if fast else fetched
     fill = pad_word(t.dtype, t.pad, c.profile)
     if c.profile == "cpu_sim":
-        return jnp.where(inside, fetched, fill)
-    if t.pad == Pad.NULL:
-        return jnp.where(inside, fetched, dst.words)
-    return jnp.where(inside, fetched, jnp.where(_tail(t, dst), fill, dst.words))
+        around: Words | np.number[Any] = fill
+    elif t.pad == Pad.NULL:
+        around = dst.words
+    else:
+        around = jnp.where(_tail(t, dst), fill, dst.words)
+    loaded: Words | Result = region.surrounded(c, jnp.where(inside, fetched, around), fetched)
+    return loaded
 
 
 def _alone(buffer: Flat, window: Placed, dtype: DType, fetched: Words) -> Words:

@@ -16,7 +16,7 @@ from pto_jax.isa.rules.memory_indexed import coalescing
 from . import bits, convert, irregular, memory_layouts, region, slicing
 from .bits import elements_at
 from .machine.addresses import NEAR, begin, distance, product, reach, wide
-from .memory import Combine, accumulate, overwrite, varying
+from .memory import Combine, accumulate, at_once, is_number, overwrite, varying
 from .rules import Context, GlobalMemory, Inputs, memory_rule
 
 if TYPE_CHECKING:
@@ -169,6 +169,8 @@ def mscatter(c: Context, inputs: Inputs, memory: GlobalMemory) -> Flat:
     if c.profile == "cpu_sim" and pick == Coalesce.ROW:
         compared = memory_layouts.within(at.rows, buffer).reshape(-1)
         return _one_by_one(c, dtype, buffer, where, compared, words, combine)
+    if is_number(dtype):
+        return at_once("max" if op == ScatterAtomicOp.MAX else "min", dtype, buffer, where, words)
     return accumulate(c, dtype, buffer, where, words, combine)
 
 

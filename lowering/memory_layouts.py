@@ -695,14 +695,15 @@ def _writer(width: int) -> Callable[..., Any]:
         count: Int32[Array, ""],
         length: Int32[Array, ""],
     ) -> Shaped[Array, "batch _"]:
-        # Room on both sides: a line that leaves its buffer is a slice that begins beside it.
-        padded, column = _padded(words, width), lax.iota(np.int32, width)
+        column = lax.iota(np.int32, width)
 
         def step(trip: Int[Array, ""], buffers: Shaped[Array, "batch _"]) -> Shaped[Array, "batch _"]:
             i = lax.convert_element_type(trip, np.int32)
             place, first = (lax.dynamic_index_in_dim(x, i, 0, False) for x in (inside, begin))
             by = first - place
-            lines = _slice(padded, (i + np.int32(1)) * np.int32(width) - by, width)
+            lines = _slice(words, i * np.int32(width), width)
+            # A line that leaves its buffer is a slice that begins beside it.
+            lines = _slice(_padded(lines, width), np.int32(width) - by, width)
             number = column - by
             chosen = (number >= np.int32(0)) & (number < length) & (i < count)
             chosen = jnp.broadcast_to(chosen, lines.shape)

@@ -199,7 +199,7 @@ def stored(c: Context, inputs: Inputs, dst: DType) -> Words:
     converts = c.profile == "cpu_sim" or t.loc == Loc.ACC
     if c.has("fp") or c.has("preQuantScalar") or has_relu(c) or (converts and t.dtype != dst):
         return _jitted(c, dst)({n: v for n, v in inputs.items() if c.has(n)})
-    return region.lanes(inputs, "src").words
+    return region.lanes(inputs, "src").valid
 
 
 @lru_cache(maxsize=1024)
@@ -207,6 +207,6 @@ def _jitted(c: Context, dst: DType) -> Callable[[Inputs], Words]:
     by_row = fixpipe.indexed_by_row(c.tile("src"), c.profile)
 
     def convert_words(c: Context, inputs: Inputs) -> Words:
-        return through(c, inputs, region.lanes(inputs, "src").words, dst, by_row=by_row)
+        return through(c, inputs, region.lanes(inputs, "src").valid, dst, by_row=by_row)
 
     return compiled(c, convert_words, "pto_convert_words")

@@ -13,7 +13,7 @@ from pto_jax.ir import F32, DType
 
 from . import bits, convert, folds, formulas, platforms, region
 from .numerics import ExactFloat, Float, Integer, Num
-from .region import all_ones, computed, fit, flush, known, mask, merge, operand, sizes
+from .region import all_ones, computed, fit, flush, known, mask, merge, operand, sizes, within
 from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def source_words(c: Context, inputs: Inputs, along: Along) -> tuple[Words, Size 
     static, traced = (t.v_col, lanes.v_col) if along == "row" else (t.v_row, lanes.v_row)
     size = traced if static is None else static
     assert size is not None
-    return flush(c, lanes.words, t.dtype), size
+    return flush(c, lanes.valid, t.dtype), size
 
 
 def source_lines(c: Context, inputs: Inputs, along: Along) -> tuple[UInt[Array, "lines lanes"], Size | int]:
@@ -171,10 +171,9 @@ def first_row(c: Context, inputs: Inputs, name: str) -> UInt[Array, "1 cols"]:
 
 def _first(c: Context, inputs: Inputs, name: str, shape: tuple[int, int]) -> Words:
     lanes, t = region.lanes(inputs, name), c.tile(name)
-    words = fit(lanes.words, shape, all_ones(t.dtype))
     if c.semantics.out_of_region != "ones":
-        return words
-    inside = mask(t, lanes, shape)
+        return fit(lanes.words, shape, all_ones(t.dtype))
+    words, inside = fit(lanes.valid, shape, all_ones(t.dtype)), mask(t, lanes, shape)
     return words if inside is None else jnp.where(inside, words, all_ones(t.dtype))
 
 
@@ -224,7 +223,8 @@ def _repeated(c: Context, inputs: Inputs, name: str) -> UInt[Array, "rows _"]:
     fill = all_ones(t.dtype)
     covered = name in c.covered
     inside = mask(t, lanes) if c.semantics.out_of_region == "ones" and not covered else None
-    words = lanes.words if inside is None else jnp.where(inside, lanes.words, fill)
+    words = lanes.valid if covered or inside is not None else lanes.words
+    words = words if inside is None else jnp.where(inside, words, fill)
     words = flush(c, fit(words, (rows, t.cols), fill), t.dtype)
     if covered and t.cols >= cols:
         return words[:, :cols]
@@ -270,7 +270,7 @@ def _selection_rule(
     @rule(name)
     def apply(c: Context, inputs: Inputs) -> Outputs:
         new = f(c.arithmetic(), *words(c, inputs))
-        return {"dst": merge(c, inputs, flush(c, new, c.dtype("dst")))}
+        return {"dst": within(c, inputs, flush(c, new, c.dtype("dst")))}
 
 
 for _broadcast_along, _operands in (("row", _row_operands), ("col", _column_operands)):

@@ -18,7 +18,7 @@ from pto_jax.ir import F32, BLayout, CmpMode, DType, TileType
 
 from . import bits, platforms
 from .numerics import ExactFloat, Integer, NativeFloat, Num, Real
-from .rules import Context, Inputs, Lanes, Outputs, Result, rule
+from .rules import Context, Inputs, Lanes, Output, Outputs, Result, rule
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int32, Shaped, UInt
@@ -77,10 +77,11 @@ def read(context: Context, inputs: Inputs, name: str, over: str = "dst") -> Word
     t, shape = context.tile(name), context.tile(over).shape
     ones = context.semantics.out_of_region == "ones"
     fill = all_ones(t.dtype)
-    words = fit(lanes.words, shape, fill)
-    if not ones or name in context.covered:
-        return words
-    inside = mask(t, lanes, shape)
+    if name in context.covered:
+        return fit(lanes.valid if over == "dst" else lanes.words, shape, fill)
+    if not ones:
+        return fit(lanes.words, shape, fill)
+    words, inside = fit(lanes.valid, shape, fill), mask(t, lanes, shape)
     return words if inside is None else jnp.where(inside, words, fill)
 
 
@@ -118,6 +119,25 @@ def merge(
     return new if inside is None else lax.select(inside, new, old.words)
 
 
+def within(
+    context: Context,
+    inputs: Inputs,
+    new: UInt[Array, "..."],
+    region: str = "dst",
+    value: Values | None = None,
+) -> Output:
+    """:func:`merge` as a result; inside the destination's valid region it is ``new``."""
+    words = merge(context, inputs, new, region=region)
+    if region == "dst" and mask(context.tile("dst"), lanes(inputs, "dst")) is not None:
+        return surrounded(context, words, jnp.broadcast_to(new, words.shape), value)
+    return words if value is None else Result(words, value)
+
+
+def surrounded(context: Context, words: Words, inside: Words, value: Values | None = None) -> Output:
+    """The words of a destination that are those of ``inside`` in its valid region."""
+    return Result(words, value, inside=inside) if context.carry else words
+
+
 #: Computes a destination's numbers from the numbers of the operands: ``formula(arithmetic, *numbers)``.
 NumberFormula: TypeAlias = Callable[..., Num]
 
@@ -142,12 +162,12 @@ def numeric(name: str, *reads: str) -> Callable[[NumberFormula], NumberFormula]:
 def computed(context: Context, inputs: Inputs, result: Num) -> Outputs:
     """The outputs of an instruction whose destination holds numbers."""
     a = context.arithmetic()
-    if not _carries(context, inputs):
-        return {"dst": merge(context, inputs, flush(context, a.encode(result), context.dtype("dst")))}
+    if not _carries(context):
+        return {"dst": within(context, inputs, flush(context, a.encode(result), context.dtype("dst")))}
     assert isinstance(a, ExactFloat | NativeFloat)
     words, value = a.words_and_value(result)
     shape = context.tile("dst").shape
-    return {"dst": Result(merge(context, inputs, words), jnp.broadcast_to(value, shape))}
+    return {"dst": within(context, inputs, words, value=jnp.broadcast_to(value, shape))}
 
 
 def choice(context: Context, inputs: Inputs, first: str, second: str, mode: CmpMode) -> Outputs:
@@ -159,18 +179,14 @@ def choice(context: Context, inputs: Inputs, first: str, second: str, mode: CmpM
         return computed(context, inputs, a.where(a.compare(mode, u, v), v, u))
     x, y = (operand(context, inputs, n) for n in (first, second))
     words = bits.where(a.compare_words(mode, x, y), y, x)
-    return {"dst": merge(context, inputs, flush(context, words, context.dtype("dst")))}
+    return {"dst": within(context, inputs, flush(context, words, context.dtype("dst")))}
 
 
-def _carries(context: Context, inputs: Inputs) -> bool:
-    """Whether the result's value is known on every lane of the destination."""
-    lanes = inputs["dst"]
-    assert isinstance(lanes, Lanes)
+def _carries(context: Context) -> bool:
+    """Whether the result's value is handed on besides its words."""
     semantics = context.semantics
     exact = semantics.numerics == "exact" and semantics.subnormals == "keep"
-    return (
-        exact and context.carry and context.dtype("dst") == F32 and mask(context.tile("dst"), lanes) is None
-    )
+    return exact and context.carry and context.dtype("dst") == F32
 
 
 def number(context: Context, inputs: Inputs, name: str) -> Num:
@@ -193,8 +209,8 @@ def carried(context: Context, inputs: Inputs, name: str) -> Values | None:
     if not isinstance(lanes, Lanes) or lanes.value is None:
         return None
     same = lanes.value.shape == context.tile("dst").shape
-    covered = same and (name in context.covered or context.semantics.out_of_region != "ones")
-    return lanes.value if covered else None
+    everywhere = lanes.inside is None and context.semantics.out_of_region != "ones"
+    return lanes.value if same and (name in context.covered or everywhere) else None
 
 
 #: Computes a destination's words lane by lane from the words of the operands it names.
@@ -213,7 +229,7 @@ def elementwise(name: str, *reads: str, moves: bool = False) -> Callable[[Formul
             result = formula(context, *(fetch(context, inputs, n) for n in reads if context.has(n)))
             if not moves:
                 result = flush(context, result, context.dtype("dst"))
-            return {"dst": merge(context, inputs, result)}
+            return {"dst": within(context, inputs, result)}
 
         # The rule belongs to the file of its formula.
         apply.__module__ = formula.__module__

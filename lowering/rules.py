@@ -78,6 +78,8 @@ class Lanes(NamedTuple):
     ``value`` is the float64 value of the words, for float32 tiles an exact instruction has just written:
     a chain of instructions then rounds once per step instead of encoding and decoding. ``row`` gives the
     words of a tile of one row, so that no more of them need be computed than are read.
+    ``inside`` has the words of the valid region and anything around it: a rule that reads nothing else does
+    not depend on what the tile had there before. With it ``value`` is that of the valid region only.
     """
 
     words: Words
@@ -85,6 +87,12 @@ class Lanes(NamedTuple):
     v_col: Size | None = None
     value: Values | None = None
     row: Row | None = None
+    inside: Words | None = None
+
+    @property
+    def valid(self) -> Words:
+        """The words of the valid region, with anything around it."""
+        return self.words if self.inside is None else self.inside
 
 
 #: Tiles and scalars (0-d words) by declared operand name.
@@ -92,11 +100,15 @@ Inputs: TypeAlias = "Mapping[str, Lanes | Word]"
 
 
 class Result(NamedTuple):
-    """New words of a destination, with their values (float64) or a :class:`Row` of them, if available."""
+    """New words of a destination, with their values (float64) or a :class:`Row` of them, if available.
+
+    ``inside`` and ``value`` as in :class:`Lanes`.
+    """
 
     words: Words
     value: Values | None = None
     row: Row | None = None
+    inside: Words | None = None
 
 
 #: New words of a destination, or a :class:`Result`.
@@ -111,7 +123,7 @@ class Context:
 
     ``types`` have the static valid sizes that are known at this site (None: traced); ``covered`` names
     the sources whose valid region is known to contain the destination's, so that they need no fill.
-    ``carry`` asks for values and rows besides words (:class:`Result`), where the caller can use them.
+    ``carry`` asks for more than words (:class:`Result`), where the caller can use it.
     """
 
     instruction: str
@@ -214,8 +226,9 @@ class GlobalMemory:
             self.require("in-bounds", allowed, (first <= last) & outside, found, (first, last))
 
 
-#: Gives the new words of the destination, which is a tile or the buffer; None where nothing is written.
-MemoryRule: TypeAlias = "Callable[[Context, Inputs, GlobalMemory], Words | Flat | None]"
+#: Gives the new words of the destination, which is a tile (also a :class:`Result`) or the buffer; None where
+#: nothing is written.
+MemoryRule: TypeAlias = "Callable[[Context, Inputs, GlobalMemory], Words | Flat | Result | None]"
 MEMORY_RULES: dict[str, MemoryRule] = {}
 
 

@@ -61,6 +61,7 @@ PACKAGES = {
     "profiles": ("", "what distinguishes the hardware"),
     "files": ("", "bounded reading, atomic writing"),
     "errors": ("", "exceptions and diagnostics"),
+    "garbage": ("", "fewer collections of garbage"),
 }
 PAGE, PICTURE = ROOT / "docs/architecture.md", ROOT / "docs/_static/packages.svg"
 BEGIN, END = "<!-- written by python -m tools.architecture -->", "<!-- until here -->"

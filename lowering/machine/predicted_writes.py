@@ -19,7 +19,7 @@ def changes(machine: tile_memory.TileMemory, frame: Frame) -> tuple[list[str], l
     if frame.members:
         return _of_cores(machine, frame.members)
     if frame.reading is None:
-        return [], []
+        return [], machine.writable if frame.op.name == tile_memory.BLOCK else []
     writes = frame.reading.writes_inside(frame.op)
     around = frame.names()
     operands: dict[Origin, Operand] = dict(around.items())

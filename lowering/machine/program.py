@@ -95,14 +95,6 @@ def _static(size: Scalar) -> int | None:
     return int(size) if isinstance(size, int | np.integer) else None
 
 
-def _contains(outer: Scalar, extent: int, inner: Scalar) -> bool:
-    if outer is inner:
-        return True
-    if not isinstance(outer, int):
-        return False
-    return outer >= extent or (isinstance(inner, int) and outer >= inner)
-
-
 def _covered(e: Execution) -> list[str]:
     """Sources whose valid region is known to contain the one the instruction iterates over."""
     domain = e.instruction.domain if e.instruction.domain in e.operands else "dst"
@@ -113,8 +105,7 @@ def _covered(e: Execution) -> list[str]:
     for name, ref in e.operands.items():
         if not isinstance(ref, TileRef):
             continue
-        rows = _contains(ref.v_row, over.type.rows, over.v_row)
-        if rows and _contains(ref.v_col, over.type.cols, over.v_col):
+        if tile_memory.contains((ref.v_row, ref.v_col), over):
             names.append(name)
     return names
 
@@ -188,8 +179,9 @@ class JaxMachine(tile_memory.TileMemory):
         words = rule(context, self.inputs(e, context), memory)
         target = e.operands[e.instruction.destinations[0].name]
         if words is not None and isinstance(target, TileRef):
-            self.write(target, words)
+            self.write(target, *(words if isinstance(words, Result) else Result(words)))
         elif words is not None:
+            assert not isinstance(words, Result)
             self.buffers[view.buffer] = words
 
     def _compute(self, e: Execution) -> dict[str, Shaped[Array, "..."]]:

@@ -26,7 +26,7 @@ from .affine import Unproven
 from .storage import Carried, Cell, Plan, Slot, Window
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float64, Int64, UInt
+    from jaxtyping import Bool, Int64, UInt
 
     from ..bits import Elements, Flat, Leaf, Size, Values, Words
     from .planning import Key
@@ -105,30 +105,56 @@ class Violation:
         return replace(self, broken=earlier.broken | self.broken, values=values)
 
 
+@dataclass(frozen=True)
+class Written:
+    """What a freshly written tile has besides its words, as in :class:`~..rules.Lanes`.
+
+    With ``inside`` it is of the region of these ``sizes``.
+    """
+
+    sizes: tuple[Scalar, Scalar]
+    value: Values | None
+    inside: Words | None
+
+
+def contains(sizes: tuple[Scalar, Scalar], ref: TileRef) -> bool:
+    """Whether a region of so many rows and columns is known to contain a tile's valid region."""
+
+    def is_certain(outer: Scalar, extent: int, inner: Scalar) -> bool:
+        if outer is inner:
+            return True
+        if not isinstance(outer, int):
+            return False
+        return outer >= extent or (isinstance(inner, int) and outer >= inner)
+
+    return all(map(is_certain, sizes, ref.type.shape, (ref.v_row, ref.v_col)))
+
+
 @dataclass
 class TileMemory:
     """Where tiles and buffers are, and the run-time rules that were broken.
 
-    All state is in ``cells`` and ``buffers``. ``values`` are those of freshly written float32 tiles,
-    besides their words, ``rows`` what gives the words of tiles of one row, with those that were read.
-    ``constants`` are buffers that nothing writes, besides their words: a loop that reads words of an
-    argument has a copy of it. ``offsets`` tells of transfers, by buffer, where their windows begin,
-    ``independent`` which instructions write nothing of a buffer that the program reads. ``dtypes`` are the
-    element types of buffers. ``temporaries`` are the cells of results that no allocation names,
-    ``of_block`` those that end with a block of a launch; ``axes`` the mesh axes that arguments vary over;
-    ``core`` is the core whose memory is meant; ``checks`` records run-time rules, ``rules`` names those of
-    them that count (all by default), ``max_steps`` bounds while loops. ``whole`` says that the program is
-    traced as a whole, ``region_traces`` what earlier traces of the regions of an operation have shown, by
-    core, operation and how often the operation is around them; ``traced`` names the operations that are.
-    ``numbers`` are scalars that the number of a block gives, where blocks are executed side by side.
-    ``passed`` are buffers that have a copy of their own, besides the words that were passed for them.
+    All state is in ``cells`` and ``buffers``. ``written`` has more of freshly written tiles than their
+    words, ``rows`` what gives the words of tiles of one row, with those that were read. ``constants`` are
+    buffers that nothing writes, besides their words: a loop that reads words of an argument has a copy of
+    it. ``offsets`` tells of transfers, by buffer, where their windows begin, ``independent`` which
+    instructions write nothing of a buffer that the program reads. ``dtypes`` are the element types of
+    buffers, ``writable`` names those that the program writes. ``temporaries`` are the cells of results that
+    no allocation names, ``of_block`` those that end with a block of a launch; ``axes`` the mesh axes that
+    arguments vary over; ``core`` is the core whose memory is meant; ``checks`` records run-time rules,
+    ``rules`` names those of them that count (all by default), ``max_steps`` bounds while loops. ``whole``
+    says that the program is traced as a whole, ``region_traces`` what earlier traces of the regions of an
+    operation have shown, by core, operation and how often the operation is around them; ``traced`` names
+    the operations that are. ``numbers`` are scalars that the number of a block gives, where blocks are
+    executed side by side. ``passed`` are buffers that have a copy of their own, besides the words that were
+    passed for them.
     """
 
     semantics: Semantics
     plan: Plan
     buffers: dict[str, Flat]
     cells: dict[str, UInt[Array, "..."]] = field(default_factory=dict)
-    values: dict[str, Float64[Array, "..."]] = field(default_factory=dict)
+    written: dict[str, Written] = field(default_factory=dict)
     rows: dict[str, tuple[Row, Words | None]] = field(default_factory=dict)
     constants: dict[str, Elements] = field(default_factory=dict)
     passed: dict[str, tuple[Flat, Flat]] = field(default_factory=dict)
@@ -137,6 +163,7 @@ class TileMemory:
     spans: Mapping[tuple[Key, str], Any] = field(default_factory=dict)
     packed: dict[str, bool] = field(default_factory=dict)
     dtypes: dict[str, DType] = field(default_factory=dict)
+    writable: list[str] = field(default_factory=list)
     temporaries: set[str] = field(default_factory=set)
     of_block: set[str] = field(default_factory=set)
     violations: list[Violation] = field(default_factory=list)
@@ -163,6 +190,8 @@ class TileMemory:
 
         ``constant`` tells that nothing writes it.
         """
+        if not constant:
+            self.writable.append(name)
         self.packed[name] = dtype.packed
         self.dtypes[name] = dtype
         if constant and self.whole and moves_intact(dtype):
@@ -353,7 +382,7 @@ class TileMemory:
     def new_block(self) -> None:
         """Empty the local memory: a block of a launch begins."""
         self.cells.clear()
-        self.values.clear()
+        self.written.clear()
         self.rows.clear()
         self._in_block = True
 
@@ -424,21 +453,28 @@ class TileMemory:
         self._forget(key)
 
     def _forget(self, key: str) -> None:
-        self.values.pop(key, None)
+        self.written.pop(key, None)
         self.rows.pop(key, None)
 
     def lanes(self, ref: TileRef) -> Lanes:
         """Words, valid sizes, and what is known besides the words, of a tile."""
         key = self._seen_as_it_is(ref) or ""
-        value = self.values.get(key) if ref.type.dtype == F32 else None
+        written = self.written.get(key)
+        if written is None or (written.inside is not None and not contains(written.sizes, ref)):
+            written = Written((0, 0), None, None)
+        value = written.value if ref.type.dtype == F32 else None
         row = self.rows.get(key, (None, None))[0]
-        return Lanes(self.words(ref), _traced(ref.v_row), _traced(ref.v_col), value, row)
+        return Lanes(self.words(ref), _traced(ref.v_row), _traced(ref.v_col), value, row, written.inside)
 
-    def write(self, ref: TileRef, words: Words, value: Values | None = None, row: Row | None = None) -> None:
-        """Replace the words [rows, cols] of a tile.
-
-        ``value`` has a float32 tile's values, and ``row`` gives the words of a tile of one row, where known.
-        """
+    def write(
+        self,
+        ref: TileRef,
+        words: Words,
+        value: Values | None = None,
+        row: Row | None = None,
+        inside: Words | None = None,
+    ) -> None:
+        """Replace the words [rows, cols] of a tile; the rest as in :class:`~..rules.Result`."""
         self.one_by_one()
         if isinstance(ref.storage, Window):
             whole = self.words(ref.storage.tile)
@@ -449,8 +485,8 @@ class TileMemory:
         storage.store(self.cells, ref.storage, ref.type, words)
         self._forget(cell.key)
         if storage.sees_logical(ref.storage, ref.type):
-            if value is not None:
-                self.values[cell.key] = value
+            if value is not None or inside is not None:
+                self.written[cell.key] = Written((ref.v_row, ref.v_col), value, inside)
             if row is not None:
                 self.rows[cell.key] = row, None
 
@@ -461,13 +497,13 @@ class Snapshot:
 
     cells: dict[str, UInt[Array, "..."]]
     buffers: dict[str, UInt[Array, "..."]]
-    values: dict[str, Float64[Array, "..."]]
+    written: dict[str, Written]
     rows: dict[str, tuple[Row, Words | None]]
 
     @classmethod
     def of(cls, machine: TileMemory) -> Snapshot:
         """The arrays a machine has now."""
-        return cls(dict(machine.cells), dict(machine.buffers), dict(machine.values), dict(machine.rows))
+        return cls(dict(machine.cells), dict(machine.buffers), dict(machine.written), dict(machine.rows))
 
     def restore(self, machine: TileMemory) -> None:
         """Make the arrays those of the machine."""
@@ -475,8 +511,8 @@ class Snapshot:
         machine.cells.update(self.cells)
         machine.buffers.clear()
         machine.buffers.update(self.buffers)
-        machine.values.clear()
-        machine.values.update(self.values)
+        machine.written.clear()
+        machine.written.update(self.written)
         machine.rows.clear()
         machine.rows.update(self.rows)
 

@@ -19,6 +19,7 @@ from jax.custom_derivatives import SymbolicZero
 
 from .. import ops, profiles
 from ..errors import ArgumentError, DifferentiationError, nearest
+from ..garbage import seldom_collected
 from ..ir import F32
 from ..lowering.bits import x64
 from ..lowering.numerics import Arithmetic, arithmetic
@@ -368,6 +369,7 @@ def _reference(
     return product if bias is None else product + bias.astype(x.dtype)
 
 
+@seldom_collected()
 def _forward(
     how: Settings,
     is_stored: bool,

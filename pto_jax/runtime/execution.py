@@ -23,6 +23,7 @@ from ..analysis import entries, provenance
 from ..analysis.entries import Argument
 from ..analysis.provenance import GlobalTypes
 from ..errors import Diagnostic, ExecutionError, PtoWarning, Span
+from ..garbage import seldom_collected
 from ..grids.judgement import Facts, judge
 from ..interpreter import Operand, Pointer, Scope, TileRef, View, launch, memref_view
 from ..ir import MemRefType, PartitionViewType, Program, ScalarType, TensorViewType
@@ -105,6 +106,7 @@ class Mode:
     nested: bool = False
 
 
+@seldom_collected()
 def execute(
     kernel: Executable, mode: Mode, prepared: Mapping[str, Any], observer: Observer | None = None
 ) -> tuple[dict[str, Any], Report, State]:

@@ -14,6 +14,7 @@ import numpy as np
 from jax import lax
 from jax.core import Tracer
 
+from ..garbage import seldom_collected
 from ..lowering.primitives import ClosedJaxpr, Jaxpr, Literal, by_jax
 from .state import PackedReport
 
@@ -63,7 +64,8 @@ class Calls:
         leaves, structure = jax.tree.flatten(tuple(args))
         kind = structure, *[(x.shape, x.dtype, getattr(x, "weak_type", False)) for x in leaves]
         if kind not in self.made:
-            self.made[kind] = _judged(self.whole.trace(*args), leaves)
+            with seldom_collected():
+                self.made[kind] = _judged(self.whole.trace(*args), leaves)
         judged = self.made[kind]
         whole: tuple[Results, PackedReport] = self.whole(*args) if judged is None else judged(args, leaves)
         return whole

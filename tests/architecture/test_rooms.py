@@ -12,14 +12,14 @@ from tools import architecture
 #: Every room above those that it may use. ``pto_jax`` are the public names themselves, which the rooms
 #: below need not know.
 ROOMS = (
-    "errors", "files", "ir", "profiles", "isa", "text", "analysis",
+    "errors", "garbage", "files", "ir", "profiles", "isa", "text", "analysis",
     "interpreter", "order", "verifier", "api", "cost", "grids", "lowering", "oracle", "sanitizer",
     "schedules", "extension", "pictures", "runtime", "builder", "ops", "nn",
     "generate", "vectors", "lockstep", "examples", "manual", "editors", "testing", "runner",
     "pto_jax", "cases", "devices", "failures", "validation", "system_tests", "campaign", "cli", "__main__",
 )  # fmt: skip
 #: The public names and what they are made of; everything else has a room.
-TOP = {"__init__", "__main__", "errors", "profiles", "api", "ops", "files"}
+TOP = {"__init__", "__main__", "errors", "garbage", "profiles", "api", "ops", "files"}
 
 
 def upward(root: Path) -> list[str]:

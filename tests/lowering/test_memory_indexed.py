@@ -167,3 +167,23 @@ def test_fast_numerics_adds_too() -> None:
     tile = pto.tile(np.array([[1, 2, 4, *[0] * 5]], np.float32))
     found = kernel(m=np.ones(8, np.float32), i=pto.tile(places), t=tile)["m"]
     np.testing.assert_array_equal(found, [1, 5, 1, 4, 1, 1, 1, 1])
+
+
+@pytest.mark.parametrize("combine", ["add", "max", "min"])
+@pytest.mark.parametrize("d", ["i8", "u32"])
+def test_integers_that_meet_are_combined_at_once(d: str, combine: str) -> None:
+    attributes = f"coalesce = #pto<coalesce elem>, scatterAtomicOp = #pto<scatter_atomic_op {combine}>"
+    attributes += ", scatterOob = #pto<scatter_oob skip>"
+    program = pto.parse(str(dense("mscatter", attributes)).replace("f32", d))
+    kernel, kind = pto.compile(program, profile="cpu_sim"), pto.dtype(d).numpy
+    limits = np.iinfo(kind)
+    values = np.random.default_rng(3).integers(limits.min, limits.max, (1, 32), kind, endpoint=True)
+    table = np.array([limits.min, limits.max, 0, 1, 2, 3, 4, 5], kind)
+    places = np.array([[*np.arange(16) % 4, *[7] * 14, 8, 99]], np.int32)
+    tiles = {"i": pto.tile(places), "t": pto.tile(values)}
+    wanted = table.copy()
+    method = {"add": np.add, "max": np.maximum, "min": np.minimum}[combine]
+    method.at(wanted, places[0, :30], values[0, :30])
+    np.testing.assert_array_equal(kernel(m=table, **tiles)["m"], wanted)
+    code = jax.jit(lambda m: kernel(m=m, **tiles)["m"]).lower(table).as_text()
+    assert "stablehlo.sort" not in code

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
@@ -13,7 +14,8 @@ import pytest
 
 import pto_jax as pto
 from pto_jax.examples import EXAMPLES
-from pto_jax.runtime import kernel as kernels
+from pto_jax.garbage import SELDOM, seldom_collected
+from pto_jax.runtime import execution, kernel as kernels
 
 X = jnp.ones((8, 8), jnp.float32)
 TILE = pto.tile(X)
@@ -79,3 +81,41 @@ def test_programs_have_no_more_operations_of_xla_than_they_had(name: str, most: 
     values = [arguments[a.name] for a in kernel.arguments]
     code: Any = jax.jit(lambda *values: kernel(*values)).lower(*values).compiler_ir("hlo")
     assert code.as_hlo_text().count(" = ") <= most
+
+
+@pytest.fixture(name="thresholds")
+def _thresholds() -> Iterator[Callable[[], int]]:
+    before = gc.get_threshold()
+    yield lambda: gc.get_threshold()[0]
+    gc.set_threshold(*before)
+
+
+def test_garbage_is_seldom_collected_while_a_kernel_is_traced(
+    thresholds: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    launch = execution.launch
+
+    def observed(*args: Any) -> Any:
+        seen.append(thresholds())
+        return launch(*args)
+
+    monkeypatch.setattr(execution, "launch", observed)
+    gc.set_threshold(701)
+    kernel = pto.compile(pto.parse("%d = tadd %a, %b : !pto.tile<2x8xf32>"))
+    kernel(np.ones((2, 8), np.float32), np.ones((2, 8), np.float32))
+    assert set(seen) == {SELDOM} and thresholds() == 701
+
+
+def test_a_collector_that_is_off_or_seldom_or_changed_meanwhile_stays_so(
+    thresholds: Callable[[], int],
+) -> None:
+    for before, inside in ((0, 0), (SELDOM + 1, SELDOM + 1), (700, SELDOM)):
+        gc.set_threshold(before)
+        with pytest.raises(ZeroDivisionError), seldom_collected(), seldom_collected():
+            assert thresholds() == inside
+            _ = 1 / 0
+        assert thresholds() == before
+    with seldom_collected():
+        gc.set_threshold(5000)
+    assert thresholds() == 5000
