@@ -172,7 +172,8 @@ def test_counts_of_nothing_write_nothing() -> None:
         -> !pto.align, !pto.ptr<ui32, ub>"""
     sort = """
     %scores = pto.addptr %z_ub, %c128 : !pto.ptr<f32, ub> -> !pto.ptr<f32, ub>
-    pto.vbitsort %z_ub, %scores, %x_ub, %c0 : !pto.ptr<f32, ub>, !pto.ptr<f32, ub>, !pto.ptr<ui32, ub>, index"""
+    pto.vbitsort %z_ub, %scores, %x_ub, %c0
+      : !pto.ptr<f32, ub>, !pto.ptr<f32, ub>, !pto.ptr<ui32, ub>, index"""
     x, y = data(32, 1024), np.full(1024, 9, np.uint32)
     z = np.arange(1024, dtype=np.float32)
     text = kernel(body, {"x": "ui32", "y": "ui32", "z": "f32"}, sort)

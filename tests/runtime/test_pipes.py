@@ -657,3 +657,21 @@ def test_scaled_bytes_are_signed_where_their_type_is(target: str) -> None:
     expected = np.clip(x @ x * 2, np.iinfo(d).min, np.iinfo(d).max)
     assert (expected < 0).any() == (target == "i8")
     np.testing.assert_array_equal(oracle.run(made, given)["y"], expected.astype(d))
+
+
+@pytest.mark.instructions("set_flag", "wait_flag")
+def test_flags_between_pipes_are_those_of_one_core() -> None:
+    """What the first vector core sets does not end the wait of the second one."""
+    flag = "[<PIPE_MTE2>, <PIPE_V>, <EVENT_ID0>]"
+    vector = f"""
+    %core64 = pto.get_subblock_idx
+    %core = arith.index_cast %core64 : i64 to index
+    %first = arith.cmpi eq, %core, %c0 : index
+    scf.if %first {{
+      pto.set_flag{flag}
+    }}
+    pto.wait_flag{flag}
+    """
+    given = {name: np.zeros((16, 16), np.float32) for name in "xy"} | {"s": np.zeros(1, np.float32), "n": 0}
+    with pytest.raises(pto.ExecutionError, match="PIPE_V of core vector1 waits for flag"):
+        oracle.run(program("a5", "", vector), given)
