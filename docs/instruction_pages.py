@@ -18,7 +18,7 @@ from pto_jax.isa.declare import Attribute, Constraint, Contradiction, Decision, 
 from pto_jax.isa.history import changes_of
 from pto_jax.isa.reference import attribute_cells, other_names, sentences, status, types_text
 from pto_jax.isa.rules.constraints import spelled
-from pto_jax.manual import example as text_example
+from pto_jax.manual import example as text_example, sessions
 from pto_jax.pictures.cells import array_cells, cells_of, draw
 from pto_jax.pictures.svg import Canvas
 from pto_jax.profiles import PROFILE_NAMES, ProfileName
@@ -106,7 +106,8 @@ def profiles(i: Instruction) -> str:
 
 
 def _python(i: Instruction, picture: str) -> Iterator[str]:
-    session = examples.session(i)
+    # Stored sessions are compared with an execution by the tests of the command line.
+    session = sessions().get(i.name) or examples.session(i)
     if session:
         yield from ("## Python", "", "```pycon", session, "```", "")
     if picture:

@@ -1,4 +1,4 @@
-"""What holds in every test: two host devices, equal programs compiled once, and how many variants run.
+"""What holds in every test: two host devices, quick compilation, and how many variants run.
 
 What the collection makes stays: nobody looks for garbage in it.
 
@@ -19,6 +19,22 @@ from tests.named import executed
 _FLAG = "--xla_force_host_platform_device_count=2"
 if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_FLAG}".strip()
+
+
+#: Folders of tests that compare bits which optimisations could change. Slow tests have them everywhere.
+OPTIMISED = tuple(
+    f"tests/{folder}/"
+    for folder in "conformance equality examples lowering nn numerics registers seeds vectors".split()
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Most programs are executed once or twice: LLVM's optimisations would cost more than they repay."""
+    import jax
+
+    optimised = item.nodeid.startswith(OPTIMISED) or item.get_closest_marker("slow") is not None
+    jax.config.update("jax_disable_most_optimizations", not optimised)  # type: ignore[no-untyped-call]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,7 +1,8 @@
-"""The micro-operations that a test executes, by what its text mentions: ``-k`` selects it by their names.
+"""The operations that a test executes, by what its text mentions: ``-k`` selects it by their names.
 
-Tests of micro-operations are kernels with many of them. A name counts that stands in the strings of a test,
-of the functions that it calls, or of the tables of its modules that it uses.
+Tests of micro-operations are kernels with many of them, and tests of cores, pipes and ranks are programs with
+many instructions. A name counts that stands in the strings of a test, of the functions that it calls, or of
+the tables of its modules that it uses.
 """
 
 from __future__ import annotations
@@ -15,26 +16,56 @@ from typing import Any
 import pytest
 
 #: The folders whose tests are of micro-operations, and what names of logical registers begin with.
-FOLDERS, LOGICAL = ("tests/micro/", "tests/registers/"), "vmi."
+MICRO, LOGICAL = ("tests/micro/", "tests/registers/"), "vmi."
+#: The folders of programs on cores, pipes and ranks, the classes whose instructions are named there, and the
+#: end of the names of signals between cores.
+PROGRAMS, CLASSES, SIGNALS = ("tests/runtime/", "tests/ranks/"), ("pipes", "communication"), "_block"
+#: The folders whose tests execute single instructions by their names.
+SINGLE = ("tests/oracle/", "tests/isa/")
 _WORDS = re.compile(r"[a-z]\w*(?:\.[a-z]\w*)*")
 
 
 def executed(item: pytest.Item) -> frozenset[str]:
-    """The names of micro-operations in a test of theirs; none for other tests."""
+    """The names of operations in a test of theirs; none for other tests."""
     function = getattr(item, "obj", None)
-    if not item.nodeid.startswith(FOLDERS) or not isinstance(function, FunctionType):
+    if not isinstance(function, FunctionType):
         return frozenset()
-    return _mentioned(function)
+    if item.nodeid.startswith(MICRO):
+        return _micro_operations(function)
+    if item.nodeid.startswith(SINGLE):
+        return _single(function)
+    return _in_programs(function) if item.nodeid.startswith(PROGRAMS) else frozenset()
 
 
 @cache
-def _mentioned(function: Callable[..., None]) -> frozenset[str]:
+def _micro_operations(function: Callable[..., None]) -> frozenset[str]:
     from pto_jax import isa
 
-    words = {w.removeprefix("pto.") for text in _texts(function, set()) for w in _WORDS.findall(text)}
+    words = _words(function)
     if LOGICAL in {w + "." for w in words} or any(w.startswith(LOGICAL) for w in words):
         words |= {LOGICAL + w for w in words}
     return frozenset(words & set(isa.micro_operations()))
+
+
+@cache
+def _single(function: Callable[..., None]) -> frozenset[str]:
+    from pto_jax import isa
+
+    # Names of this function alone: tables of a module hold those of all instructions.
+    return frozenset(isa.instructions().keys() & set(_of_code(function.__code__, {}, set())))
+
+
+@cache
+def _in_programs(function: Callable[..., None]) -> frozenset[str]:
+    from pto_jax import isa
+
+    table = isa.instructions()
+    names = _words(function) & table.keys()
+    return frozenset(n for n in names if table[n].cls in CLASSES or n.endswith(SIGNALS))
+
+
+def _words(function: Callable[..., None]) -> set[str]:
+    return {w.removeprefix("pto.") for text in _texts(function, set()) for w in _WORDS.findall(text)}
 
 
 def _texts(thing: Any, seen: set[int]) -> Iterator[str]:

@@ -6,7 +6,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -17,11 +17,16 @@ LOWERING = "lowering"
 
 @dataclass(frozen=True)
 class Module:
-    """A module by its dotted name, its file relative to the tree's root, and its syntax tree."""
+    """A module by its dotted name, its file relative to the tree's root, and its text."""
 
     name: str
     file: str
-    tree: ast.Module
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """Its syntax tree."""
+        return ast.parse(self.text)
 
     @property
     def package(self) -> str:
@@ -54,7 +59,7 @@ def modules(root: Path) -> Mapping[str, Module]:
         path = file.relative_to(root)
         parts = path.with_suffix("").parts
         name = ".".join(parts if parts[0] == PACKAGE else (PACKAGE, *parts)).removesuffix(".__init__")
-        found[name] = Module(name, path.as_posix(), ast.parse(file.read_text()))
+        found[name] = Module(name, path.as_posix(), file.read_text())
     return found
 
 

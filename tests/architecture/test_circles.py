@@ -17,6 +17,8 @@ BY_TEXT = {
     "pto_jax.isa": "the files of families, which loaded() adds to the imports",
     "pto_jax.devices.machines": "a module of the user",
 }
+#: Functions that import a module by its name.
+BY_NAME = ("import_module", "__import__")
 #: Who loads the files of the families.
 LOADERS = ("isa", "interpreter", "lowering", "oracle.machine", "sanitizer.machine")
 
@@ -40,9 +42,10 @@ def importing_by_text(root: Path) -> set[str]:
     return {
         module.name
         for module in modules(root).values()
+        if any(name in module.text for name in BY_NAME)
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Call)
-        if getattr(node.func, "id", getattr(node.func, "attr", "")) in ("import_module", "__import__")
+        if getattr(node.func, "id", getattr(node.func, "attr", "")) in BY_NAME
     }
 
 

@@ -148,6 +148,28 @@ def test_small_floats_are_transposed_on_a5(d: str) -> None:
     assert any(r.severity == "error" for r in pto.verify(pto.parse(text), profile="a2a3"))
 
 
+@pytest.mark.instructions("ttrans")
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_transposed_tile_leaves_a_larger_destination_alone(profile: ProfileName) -> None:
+    src, dst = "!pto.tile_buf<vec, 8x16xf32, valid=5x16>", "!pto.tile_buf<vec, 16x24xf32, valid=16x5>"
+    x, before = np.arange(128, dtype=np.float32).reshape(8, 16), np.full((16, 24), -1, np.float32)
+    text = f"pto.ttrans ins(%a : {src}) outs(%d : {dst})"
+    (turned,) = everywhere(text, profile, {"a": x, "d": before.copy()}, "d")
+    np.testing.assert_array_equal(turned, np.concatenate([x[:5].T, before[:, 5:]], axis=1))
+
+
+@pytest.mark.instructions("tquant.mx")
+def test_exponents_of_several_rows_may_stand_in_one_row_on_a5() -> None:
+    types = [f"!pto.tile_buf<vec, {t}>" for t in ("2x64xui8", "1x32xui8", "1x8xf32", "1x64xf32")]
+    text = f"""pto.tquant.mx ins(%x : !pto.tile_buf<vec, 2x64xf32>) outs(%c, %e, %m, %f : {", ".join(types)})
+      {{quant_type = #pto<quant_type MXFP8>}}"""
+    x = np.ldexp(np.ones((2, 64), np.float32), np.arange(2)[:, None] * 4)
+    given = {"x": x, "e": np.full((1, 32), 255, np.uint8)}
+    codes, exponents = everywhere(text, "a5", given, "c", "e", "m", "f")[:2]
+    assert exponents[0, :5].tolist() == [119, 119, 123, 123, 255]
+    assert len(np.unique(codes)) == 1
+
+
 def test_index_tiles_of_other_width() -> None:
     v, i = "!pto.tile_buf<vec, 2x32xf16, valid=2x20>", "!pto.tile_buf<vec, 2x24xi32, valid=2x20>"
     text = f"pto.tpartargmax ins(%a, %b, %i, %j : {v}, {v}, {i}, {i}) outs(%d, %n : {v}, {i})"

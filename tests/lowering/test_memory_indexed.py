@@ -103,11 +103,20 @@ def test_tables_known_at_run_time(profile: str, op: str, d: str, pick: str, attr
     check(program, data, index, profile)
 
 
-@pytest.mark.parametrize("pick", ["row", "elem"])
-@pytest.mark.parametrize("op", ["mgather", "mscatter"])
-def test_blocked_tables_are_addressed_by_row_and_column(op: str, pick: str) -> None:
+@pytest.mark.parametrize(
+    ("op", "pick", "outside"),
+    [
+        ("mgather", "row", ""),
+        ("mgather", "elem", ""),
+        ("mgather", "row", ", gatherOob = #pto<gather_oob wrap>"),
+        ("mscatter", "row", ""),
+        ("mscatter", "elem", ", scatterOob = #pto<scatter_oob skip>"),
+        ("mscatter", "row", ", scatterOob = #pto<scatter_oob clamp>"),
+    ],
+)
+def test_blocked_tables_are_addressed_by_row_and_column(op: str, pick: str, outside: str) -> None:
     data = TileType(pto.dtype("f32"), 16, 16, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR)
-    program = transfer(op, "f32", f"coalesce = #pto<coalesce {pick}>", "nz")
+    program = transfer(op, "f32", f"coalesce = #pto<coalesce {pick}>{outside}", "nz")
     check(program, data, ROW_INDEX if pick == "row" else INDEX, "a2a3")
 
 

@@ -159,6 +159,28 @@ def test_unaligned_streams_write_what_they_count() -> None:
     assert found[:10].tolist() == [9, *x[3:6], *x[259:264], 9]
 
 
+def test_counts_of_nothing_write_nothing() -> None:
+    """A stream of no lanes, of less than none, and a sort of no groups."""
+    body = """
+      %none = arith.constant 0 : i32
+      %less = arith.constant -2 : i32
+      %v = pto.vlds %x_ub[%c0] : !pto.ptr<ui32, ub> -> !pto.vreg<64xui32>
+      %s0 = pto.init_align : !pto.align
+      %s1, %q1 = pto.vstus %s0, %none, %v, %y_ub : !pto.align, i32, !pto.vreg<64xui32>, !pto.ptr<ui32, ub>
+        -> !pto.align, !pto.ptr<ui32, ub>
+      %s2, %q2 = pto.vstus %s1, %less, %v, %y_ub : !pto.align, i32, !pto.vreg<64xui32>, !pto.ptr<ui32, ub>
+        -> !pto.align, !pto.ptr<ui32, ub>"""
+    sort = """
+    %scores = pto.addptr %z_ub, %c128 : !pto.ptr<f32, ub> -> !pto.ptr<f32, ub>
+    pto.vbitsort %z_ub, %scores, %x_ub, %c0
+      : !pto.ptr<f32, ub>, !pto.ptr<f32, ub>, !pto.ptr<ui32, ub>, index"""
+    x, y = data(32, 1024), np.full(1024, 9, np.uint32)
+    z = np.arange(1024, dtype=np.float32)
+    text = kernel(body, {"x": "ui32", "y": "ui32", "z": "f32"}, sort)
+    after = executed(text, {"x": x, "y": y, "z": z})
+    assert (after["y"] == 9).all() and (after["z"] == z).all()
+
+
 @pytest.mark.parametrize(("bits", "op"), [(32, "vgather2"), (16, "vgather2"), (32, "vgather2_bc")])
 def test_gathers_take_elements_where_the_mask_is_set(bits: int, op: str) -> None:
     lanes, t = 2048 // bits, U[bits]

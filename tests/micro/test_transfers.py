@@ -64,16 +64,19 @@ def test_the_number_of_bursts_may_be_an_argument() -> None:
         assert found[: len(want)].tolist() == want and (found[len(want) :] == 5).all()
 
 
-def test_pads_fill_blocks_of_32_bytes() -> None:
+@pytest.mark.parametrize(
+    ("pads", "types", "left"), [("%pad, %k2, %k1", "i16, i64, i64", 2), ("%pad", "i16", 0)]
+)
+def test_pads_fill_blocks_of_32_bytes(pads: str, types: str, left: int) -> None:
     text = program(
-        f"pto.mte_gm_ub %x, %ub, %k0, %k10 nburst(%k2, %k10, %k32) pad(%pad, %k2, %k1) {LOAD}, "
-        "pad i16, i64, i64",
+        f"pto.mte_gm_ub %x, %ub, %k0, %k10 nburst(%k2, %k10, %k32) pad({pads}) {LOAD}, pad {types}",
         f"pto.mte_ub_gm %ub, %y, %k64 nburst(%k1, %k64, %k64) {STORE}",
     )
-    found = run(text, np.zeros(256))
+    after = run(text, np.zeros(256))
     for burst in (0, 1):
         data = [1 + w + 5 * burst for w in range(5)]
-        assert found[16 * burst : 16 * burst + 16].tolist() == [-3, -3, *data, *[-3] * 9]
+        padded = [*[-3] * left, *data, *[-3] * (11 - left)]
+        assert after[16 * burst : 16 * burst + 16].tolist() == padded
 
 
 @pytest.mark.slow

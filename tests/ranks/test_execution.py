@@ -339,6 +339,29 @@ def test_asynchronous_copies_are_there_after_the_wait(moves: str) -> None:
     assert (found["z"][:, :64] == given["x"][::-1, :64]).all()
 
 
+@pytest.mark.instructions("tput_async", "wait_async_event")
+@pytest.mark.parametrize("moves", ["issue", "wait"])
+def test_an_asynchronous_copy_may_move_its_data_at_once_or_at_its_wait(moves: str) -> None:
+    """A read between the two sees the one or the other: both are executed, so that such a race shows."""
+    k = text("z")
+    k.pointers = {**k.pointers, "ws": "i8"}
+    flat, t, s, e, done = "!pto.partition_tensor_view<64xf32>", *(k.new() for _ in range(4))
+    dst, src = k.view("%y", "f32", (64,)), k.view("%x", "f32", (64,))
+    k.add(
+        f"{t} = pto.alloc_tile : !pto.tile_buf<vec, 1x256xi8>",
+        f"{s} = pto.comm.build_async_session({t}, %ws : !pto.tile_buf<vec, 1x256xi8>, !pto.ptr<i8>) "
+        "{sync_id = 0 : i32} -> !pto.async_session",
+        f"{e} = pto.comm.tput_async({dst}, {src}, {s} : {flat}, {flat}, !pto.async_session) "
+        "-> !pto.async_event",
+    )
+    read(k, "%y")
+    k.add(f"{done} = pto.comm.wait_async_event({e}, {s} : !pto.async_event, !pto.async_session) -> i1")
+    given = {**values(k, 2), "ws": np.zeros((2, 1024), np.int8)}
+    after = outputs(k, 2, given, moves=moves)
+    assert (after["y"][:, :64] == given["x"][:, :64]).all()
+    assert (after["z"][:, :64] == given["x" if moves == "issue" else "y"][:, :64]).all()
+
+
 @pytest.mark.instructions("tget_async", "test_async_event")
 @pytest.mark.parametrize("end", ["wait", "test"])
 def test_asynchronous_gets_are_there_after_the_wait(end: str) -> None:

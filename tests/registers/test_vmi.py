@@ -338,16 +338,20 @@ def test_masks_of_counts_and_patterns() -> None:
         count = np.int64(n)
         call = MicroCall("vmi.create_mask", (scalar("i64"),), (mask(),))
         np.testing.assert_array_equal(check(call, count.astype(np.uint64))[0], every < n)
-        attributes = {"num_groups": 3, "group_size": 8}
-        call = MicroCall("vmi.create_group_mask", (scalar("i64"),), (mask(),), attributes)
-        np.testing.assert_array_equal(check(call, count.astype(np.uint64))[0], every % 8 < n)
+        for attributes in ({"num_groups": 3, "group_size": 8}, {"num_groups": 3}):
+            call = MicroCall("vmi.create_group_mask", (scalar("i64"),), (mask(),), attributes)
+            np.testing.assert_array_equal(check(call, count.astype(np.uint64))[0], every % 8 < n)
     call = MicroCall("vmi.plt", (scalar("i32"),), (mask(), scalar("i32")))
-    got, left = check(call, np.uint32(30))
-    assert got.all() and left == 30 - LANES
+    for n in (0, 5, LANES, 30):
+        got, left = check(call, np.uint32(n))
+        np.testing.assert_array_equal(got, every < n)
+        assert left == max(0, n - LANES)
     for name in ("vmi.pset", "vmi.pge"):
         for pattern, wanted in (
             ("ALL", every >= 0),
+            ("ALLF", every < 0),
             ("H", every < 12),
+            ("Q", every < 6),
             ("VL3", every < 3),
             ("M4", every % 4 == 0),
         ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
+from pto_jax import oracle
 
 Agree = Callable[..., dict[str, Any]]
 VIEW = "!pto.tensor_view<?x?xf32>"
@@ -630,3 +632,46 @@ def test_run_time_halves_that_a_tile_has_no_room_for_are_an_error() -> None:
         pto.compile(pto.parse(text))(*given)
     with pytest.raises(pto.PtoError, match="tpop_from_aiv: "):
         pto.compile(pto.parse(text)).eager(*given)
+
+
+def test_a_vector_core_pushes_its_own_half_only() -> None:
+    """The core that ``aiv_subblockid`` names is the one that executes the push."""
+    plain = str(halves(1, 8))
+    (push,) = re.findall(r"pto\.tpush_to_aic.*", plain)
+    text = plain.replace(push, f"{push} aiv_subblockid(%core64)")
+    x = RNG.integers(-4, 5, (16, 16)).astype(np.float32)
+    given = {"x": x, "s": np.zeros(1, np.float32), "y": np.zeros((16, 16), np.float32), "n": 8}
+    np.testing.assert_array_equal(oracle.run(pto.parse(text), given)["y"], x @ x)
+    other = plain.replace(push, f"%other = arith.constant 1 : i64\n{push} aiv_subblockid(%other)")
+    with pytest.raises(pto.PtoError, match="tpush_to_aic: got aiv_subblockid 1 on vector core 0; allowed"):
+        oracle.run(pto.parse(other), given)
+
+
+@pytest.mark.parametrize("target", ["i8", "ui8"])
+def test_scaled_bytes_are_signed_where_their_type_is(target: str) -> None:
+    scale = "%scale = arith.constant 2.0 : f32\n    pto.set_quant_scalar(%scale : f32) {id = 0}"
+    made = converting("qf322b8_pre_scalar", "no_relu", "f32", target, scale)
+    x = RNG.integers(-4, 5, (16, 16)).astype(np.float32)
+    d = pto.dtype(target).numpy
+    given = {"x": x, "s": np.zeros(1, np.float32), "y": np.zeros((16, 16), d), "n": 0}
+    expected = np.clip(x @ x * 2, np.iinfo(d).min, np.iinfo(d).max)
+    assert (expected < 0).any() == (target == "i8")
+    np.testing.assert_array_equal(oracle.run(made, given)["y"], expected.astype(d))
+
+
+@pytest.mark.instructions("set_flag", "wait_flag")
+def test_flags_between_pipes_are_those_of_one_core() -> None:
+    """What the first vector core sets does not end the wait of the second one."""
+    flag = "[<PIPE_MTE2>, <PIPE_V>, <EVENT_ID0>]"
+    vector = f"""
+    %core64 = pto.get_subblock_idx
+    %core = arith.index_cast %core64 : i64 to index
+    %first = arith.cmpi eq, %core, %c0 : index
+    scf.if %first {{
+      pto.set_flag{flag}
+    }}
+    pto.wait_flag{flag}
+    """
+    given = {name: np.zeros((16, 16), np.float32) for name in "xy"} | {"s": np.zeros(1, np.float32), "n": 0}
+    with pytest.raises(pto.ExecutionError, match="PIPE_V of core vector1 waits for flag"):
+        oracle.run(program("a5", "", vector), given)
