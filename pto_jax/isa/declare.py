@@ -154,7 +154,8 @@ class Operand:
     several element types, the first legal one of ``default``: names of element types, of type variables, or
     of sources that have it; scratch of any type usually has that one. ``holds`` says what its numbers stand
     for, ``within`` the operand that positions are in, ``implied`` what tools put in its place, ``used_on``
-    the profiles that use scratch which no tool puts in. A scalar that ``converts`` may have another type of
+    the profiles that use scratch which no tool puts in. An ``inout`` operand ``keeps`` its old elements where
+    nothing is written, and no result depends on them. A scalar that ``converts`` may have another type of
     its kind, integer or float. A view that is ``loaded_as`` another operand stands for it: a tile with the
     elements of the view. In examples its elements are ``shown``, where general ones would say little,
     and its last rows and columns are not valid, as many as ``lacking`` counts. ``type`` is that of a
@@ -182,6 +183,7 @@ class Operand:
     converts: bool = False
     implied: Implied | None = None
     used_on: tuple[ProfileName, ...] = PROFILE_NAMES
+    keeps: bool = False
     loaded_as: str = ""
     within: str = ""
     shown: tuple[float, ...] = ()
