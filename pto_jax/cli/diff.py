@@ -4,7 +4,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -155,6 +155,7 @@ def _two(options: DiffOptions, file: str) -> bool:
         partial_launch=options.partial_launch,
         scalars=options.scalars,
     )
+    _require_results(options.ulp, getattr(both.before, "outputs", ()))
     both = replace(both, ulp=options.ulp)
     if options.inputs is not None:
         values, _ = read_inputs(both.before, options.inputs)  # pyright: ignore[reportArgumentType]
@@ -178,6 +179,14 @@ def _two(options: DiffOptions, file: str) -> bool:
         print(change)
     save_failure(options, both.before.profile.name, result.failure)
     return False
+
+
+def _require_results(ulp: Mapping[str, int], results: Sequence[str]) -> None:
+    """ArgumentError for a bound of a result that the programs do not have."""
+    for name, bound in ulp.items():
+        if name and results and name not in results:
+            fix = f"--ulp {results[0]}={bound}"
+            raise ArgumentError(f"--ulp: got {name}", allowed=", ".join(results), fix=fix)
 
 
 def save_failure(options: DiffOptions, profile: str, failure: Any) -> None:

@@ -489,7 +489,8 @@ class Instruction:
     own list them. ``pipe_rule`` says where places of operands decide on the pipe, ``phases`` which pipes an
     operation runs on one after the other; ``assembly`` how operands
     are spelled where their roles do not say it. The valid region of the first operand of ``sized_by`` that an
-    operation has is the amount of work: by default that of the domain.
+    operation has is the amount of work: by default that of the domain. ``row`` has the types of later
+    hardware, for the example of an instruction that no profile has.
 
     What is done to numbers, in the terms of :mod:`.semantics`: ``formulas`` holds one formula per set of
     operands that has one. ``divisor`` are the sources by whose zeros integers are divided: that one of them
@@ -540,6 +541,7 @@ class Instruction:
     phases: PhaseRule | None = None
     assembly: Assembly = AS_DECLARED
     sized_by: tuple[str, ...] = ()
+    row: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.sized_by:
