@@ -194,7 +194,17 @@ def _saturation_meant(
 ) -> AttrValue:
     """The mode in effect where none is given; of pairs without any, the one that texts leave out."""
     row = _pair(types, profile)
-    return None if row is None else row.saturation(None) or SaturationMode.OFF
+    if row is None:
+        return None
+    mode = row.saturation(None)
+    return SaturationMode.OFF if mode is None else mode
+
+
+def _saturation_acting(types: Mapping[str, Type], mode: AttrValue, profile: Profile) -> AttrValue:
+    """The mode in effect where one is given, None where every value is in range."""
+    row = _pair(types, profile)
+    given = mode if isinstance(mode, SaturationMode) else None
+    return None if row is None else row.saturation(given, tmp="tmp" in types)
 
 
 def _break_rounding(types: Types, attrs: AttrMap, profile: Profile) -> bool:
@@ -292,6 +302,7 @@ TCVT = tile_instruction(
                     "the default of the pair on the profile",
                     DIALECT,
                     meant=_saturation_meant,
+                    acts=_saturation_acting,
                 ),
             ),
         ),
