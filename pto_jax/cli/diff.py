@@ -155,8 +155,7 @@ def _two(options: DiffOptions, file: str) -> bool:
         partial_launch=options.partial_launch,
         scalars=options.scalars,
     )
-    _require_results(options.ulp, getattr(both.before, "outputs", ()))
-    both = replace(both, ulp=options.ulp)
+    both = replace(both, ulp=_of_results(options.ulp, getattr(both.before, "outputs", ())))
     if options.inputs is not None:
         values, _ = read_inputs(both.before, options.inputs)  # pyright: ignore[reportArgumentType]
         result = translation.compare(both, values)
@@ -181,12 +180,13 @@ def _two(options: DiffOptions, file: str) -> bool:
     return False
 
 
-def _require_results(ulp: Mapping[str, int], results: Sequence[str]) -> None:
-    """ArgumentError for a bound of a result that the programs do not have."""
+def _of_results(ulp: Mapping[str, int], results: Sequence[str]) -> Mapping[str, int]:
+    """The bounds of results; ArgumentError for one of a result that the programs do not have."""
     for name, bound in ulp.items():
         if name and results and name not in results:
             fix = f"--ulp {results[0]}={bound}"
             raise ArgumentError(f"--ulp: got {name}", allowed=", ".join(results), fix=fix)
+    return ulp
 
 
 def save_failure(options: DiffOptions, profile: str, failure: Any) -> None:

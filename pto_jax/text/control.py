@@ -145,7 +145,8 @@ def _scalar(reader: Reader, value: AttrValue, dtype: DType, start: int, raw: str
         return value != 0
     bits = dtype.bits
     if not -(1 << (bits - 1)) <= value < 1 << bits:
-        c.fail(f"got {value}, which does not fit {dtype}", start=start)
+        allowed = f"{-(1 << (bits - 1))} to {(1 << bits) - 1}"
+        c.fail(f"got {value}, which does not fit {dtype}", start=start, allowed=allowed)
     return value
 
 
@@ -336,7 +337,8 @@ def check_yield(
     last = region.ops[-1] if region.ops else None
     if last is None or last.name != terminator:
         if types or terminator != "scf.yield":
-            c.fail_since(c.last_end - 1, f"got a region of {parent} that does not end with {terminator}")
+            got = f"got a region of {parent} that does not end with {terminator}"
+            c.fail_since(c.last_end - 1, f"{got}; allowed: {terminator} as its last operation")
         return
     given = [v.type for v in (last.ins[1:] if terminator == "scf.condition" else last.ins)]
     if len(given) != len(types) or any(g != t for g, t in zip(given, types, strict=True)):

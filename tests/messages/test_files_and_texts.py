@@ -208,3 +208,17 @@ def test_a_missing_attribute_is_python_in_kernels() -> None:
 
     errors = [d.message for d in pto.verify(k.program) if d.severity == "error"]
     assert errors == ['coalesce is missing; allowed on a5: coalesce="row" or "elem"']
+
+
+@pytest.mark.parametrize("wrong", ["pto.entri", "pto.kernel_knd = #pto.kernel_kind<vector>"])
+def test_an_attribute_that_is_nearly_one_is_named(wrong: str) -> None:
+    text = KERNEL.replace("index) {", f"index) attributes {{{wrong}}} {{")
+    (warning,) = pto.verify(pto.parse(text))
+    name = wrong.partition(" ")[0]
+    assert f"got the attribute {name}, which nothing reads; allowed: " in warning.message
+    assert pto.verify(pto.parse(text.replace(name, warning.fix))) == []
+
+
+def test_attributes_of_other_tools_are_left_alone() -> None:
+    text = KERNEL.replace("index) {", "index) attributes {pto.persistent, pto.align, pto.backend = 1} {")
+    assert pto.verify(pto.parse(text)) == []
