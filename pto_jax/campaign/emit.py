@@ -17,6 +17,7 @@ from ..devices.cpp import host, writer
 from ..devices.exchange import readme
 from ..errors import ArgumentError, Diagnostic, ExecutionError, FileError, NotExecutableError
 from ..files import folder_replacing, load_arrays, save_arrays, write_text
+from ..files.read import unusable
 from ..generate.programs import Case
 from ..generate.state import Input
 from ..ir import PartitionViewType, TensorViewType, TileType, unpack_pairs
@@ -222,7 +223,7 @@ def _folder(path: Path) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise FileError(f"{path}: cannot be made: {error.strerror or error}") from None
+        raise unusable(path, "made", error) from None
     return path
 
 
@@ -279,7 +280,9 @@ def _with_inputs(case: Case, path: str) -> Case:
     for argument in arguments(case.program, function):
         name, old = argument.name, case.inputs[argument.name]
         if name not in arrays:
-            raise FileError(f"{path}: no array for argument {name} ({argument.type})")
+            held = ", ".join(arrays) or "nothing"
+            got = f"{path}: got no array for argument {name} ({argument.type}); it holds {held}"
+            raise FileError(got, allowed=f"one that is called {name!r}")
         try:
             array = convert_input(argument, arrays[name])
         except ArgumentError as error:

@@ -4,7 +4,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -156,7 +156,8 @@ def _two(options: DiffOptions, file: str) -> bool:
         partial_launch=options.partial_launch,
         scalars=options.scalars,
     )
-    both = replace(both, ulp=options.ulp, open=options.open)
+    ulp = _of_results(options.ulp, getattr(both.before, "outputs", ()))
+    both = replace(both, ulp=ulp, open=options.open)
     if options.inputs is not None:
         values, _ = read_inputs(both.before, options.inputs)  # pyright: ignore[reportArgumentType]
         result = translation.compare(both, values)
@@ -181,6 +182,15 @@ def _two(options: DiffOptions, file: str) -> bool:
         print(change)
     save_failure(options, both.before.profile.name, result.failure)
     return False
+
+
+def _of_results(ulp: Mapping[str, int], results: Sequence[str]) -> Mapping[str, int]:
+    """The bounds of results; ArgumentError for one of a result that the programs do not have."""
+    for name, bound in ulp.items():
+        if name and results and name not in results:
+            fix = f"--ulp {results[0]}={bound}"
+            raise ArgumentError(f"--ulp: got {name}", allowed=", ".join(results), fix=fix)
+    return ulp
 
 
 def save_failure(options: DiffOptions, profile: str, failure: Any) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import io
 import linecache
 from collections.abc import Iterator
+from dataclasses import replace
 from enum import IntEnum
 from typing import Any
 
@@ -40,7 +41,14 @@ def statements(instruction: isa.Instruction) -> tuple[str, ...]:
                 lines = (_kernel(sample, typed), "print(k)")
                 if _prints(lines, instruction.name):
                     return lines
-    return ()
+    return _refused(instruction) if instruction.row else ()
+
+
+def _refused(instruction: isa.Instruction) -> tuple[str, ...]:
+    """A kernel with an instruction that no profile has, and what the verifier says of it."""
+    later = replace(instruction, types={"a5": (instruction.row,)})
+    sample = next(legal_samples(later, PROFILES["a5"]))
+    return _kernel(sample, ""), 'print(pto.verify(k.program, profile="a5")[0].message)'
 
 
 def session(instruction: isa.Instruction) -> str:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import math
 import os
 import sys
 from importlib.metadata import entry_points
 from importlib.util import find_spec
+from pathlib import Path
 
 from ..devices import contract
 from ..errors import ArgumentError
+from ..files.read import unusable
 from ..profiles import PROFILE_NAMES
 from .options import Adder, flag
 from .rank_options import add_windows
@@ -308,6 +311,9 @@ def _workers(memory: float) -> int:
 
 
 def _check_numbers(args: argparse.Namespace) -> None:
+    if args.junit and not Path(args.junit).parent.is_dir():
+        # Not at the end of the campaign.
+        raise unusable(args.junit, "written", FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
     least: dict[str, float] = {"seed": 0, "start": 0, "shrink_seconds": 0, "max_failures": 0}
     least["worker_memory"] = least["shrink_calls"] = least["min_compared"] = 0
     for name in ("count", "workers", "batch", "grid"):

@@ -187,10 +187,18 @@ def _found(
 
 def _inputs(args: argparse.Namespace, program: Program, profile: Profile) -> dict[str, Any] | None:
     """Arguments from a file, or generated ones for an execution."""
+    scalars = rank_options.given(args)["scalars"]
     if not args.schedules:
         from ..files.arrays import load_arrays
 
-        return load_arrays(args.inputs) if args.inputs is not None else None
+        arrays = load_arrays(args.inputs) if args.inputs is not None else {}
+        names = {a.name for f in program.functions for a in f.args} or {*arrays, *scalars}
+        for source, listed in ((args.inputs, arrays), ("--arg", scalars)):
+            for name in listed:
+                if name not in names:
+                    allowed = ", ".join(sorted(names))
+                    raise FileError(f"{source}: no argument is called {name!r}", allowed=allowed)
+        return arrays | scalars or None
 
     from ..runtime.array_files import read_inputs
     from ..runtime.kernel import compile as compile_program
@@ -200,5 +208,5 @@ def _inputs(args: argparse.Namespace, program: Program, profile: Profile) -> dic
         program, profile=profile, checks=True, grid=args.grid or 1, warn=False, partial_launch=True
     )
     if args.inputs is not None:
-        return read_inputs(kernel, args.inputs)[0]
-    return dict(generate_inputs(kernel, args.seed, None))
+        return read_inputs(kernel, args.inputs)[0] | scalars
+    return dict(generate_inputs(kernel, args.seed, None)) | scalars

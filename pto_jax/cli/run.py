@@ -18,6 +18,7 @@ from ..analysis.provenance import GlobalTypes
 from ..api import load, resolve_profile
 from ..errors import ArgumentError, UndefinedDataError
 from ..files import save_arrays
+from ..files.read import unusable
 from ..generate.inputs import shape_of
 from ..interpreter.operands import BLOCK_NUMBERS
 from ..ir import (
@@ -115,7 +116,7 @@ def draw(
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise errors.FileError(f"{folder}: cannot be made: {error.strerror}") from None
+        raise unusable(folder, "made", error) from None
     pictures = {n: array(n, np.asarray(a), types[n]) for n, a in arrays.items() if n in types}
     pictures |= {n: tile(t, name=f"%{n}") for n, t in (tiles or {}).items()}
     for name, picture in pictures.items():

@@ -1,8 +1,10 @@
 """The command ``step``: kernels of a folder executed in the order that a description gives."""
 
 import argparse
+import sys
+import warnings
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, PtoWarning
 from ..files import load_arrays, save_arrays
 from ..profiles import PROFILE_NAMES
 from .options import ACCEPTED, Adder, add_examples
@@ -39,9 +41,13 @@ def _step(args: argparse.Namespace) -> int:
         blocks = f"{launch.blocks} block{'' if launch.blocks == 1 else 's'}"
         print(f"{number}: {launch.kernel}, {blocks}: writes {', '.join(written) or 'nothing'}", flush=True)
 
-    result = run(
-        args.folder, arrays, args.launches, profile=args.profile, executor=args.executor, observer=show
-    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", PtoWarning)
+        result = run(
+            args.folder, arrays, args.launches, profile=args.profile, executor=args.executor, observer=show
+        )
+    for warning in caught:
+        print(f"pto-jax step: warning: {warning.message}", file=sys.stderr)
     if not result:
         raise ArgumentError("the step has no buffers", fix="--inputs IN.npz")
     if args.outputs:

@@ -3,9 +3,13 @@
 import argparse
 import sys
 from collections import Counter
+from collections.abc import Iterator
 
 from ..api import load, resolve_profile, verify
 from ..errors import ArgumentError, Diagnostic, FileError, ParseError
+from ..ir import Program
+from ..isa.history import left_out
+from ..profiles import PROFILES
 from .findings import as_json, github, placed, sarif
 from .options import ACCEPTED, REJECTED, USAGE
 
@@ -68,4 +72,13 @@ def _findings(args: argparse.Namespace, file: str) -> tuple[list[Diagnostic], st
     modes = [name for name in ("portable", "strict") if getattr(args, name)]
     said = ", ".join([target, *modes])
     verdict = "rejected" if count["error"] else "accepted"
-    return list(result), f"{file}: {verdict} ({said}): {count['error']} errors, {count['warning']} warnings"
+    verdict = f"{file}: {verdict} ({said}): {count['error']} errors, {count['warning']} warnings"
+    return list(result), "\n".join([verdict, *_notes(program, target, args.language)])
+
+
+def _notes(program: Program, profile: str, language: str | None) -> Iterator[str]:
+    """A line about attributes that are left out, where nothing says in which version of the language."""
+    listed = list(left_out(program, PROFILES[profile])) if language is None else []
+    if listed:
+        more = f" (and {len(listed) - 1} more)" if len(listed) > 1 else ""
+        yield f"{listed[0].op.span}: note: {listed[0]}{more}"

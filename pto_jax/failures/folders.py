@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import FileError
 from ..files import read_text, write_text
+from ..files.read import unusable
 from ..files.terminal import one_line
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def new_folder(parent: Path, name: str) -> Path:
         except FileExistsError:
             continue
         except OSError as error:
-            raise FileError(f"{folder}: cannot be made: {error.strerror or error}") from None
+            raise unusable(folder, "made", error) from None
         return folder
     raise FileError(f"{parent / name}: exists, as do 998 more of that name")
 

@@ -92,12 +92,13 @@ def load_arrays(path: str | Path) -> dict[str, Array]:
     except _Refused as error:
         raise FileError(f"{path}: {error}") from None
     except MemoryError:
-        raise FileError(f"{path}: cannot be read: not enough memory") from None
+        raise FileError(f"{path}: got arrays larger than the memory", allowed="smaller arrays") from None
     except zipfile.BadZipFile as error:
         inside = f" ({error})" if " for file " in str(error) else ""
-        raise FileError(f"{path}: not an .npz file (or a damaged one){inside}") from None
+        alone = f'np.savez("arrays.npz", x=np.load("{path}"))' if str(path).endswith(_SUFFIX) else ""
+        raise FileError(f"{path}: not an .npz file (or a damaged one){inside}", fix=alone) from None
     except _BROKEN as error:
-        raise FileError(f"{path}: cannot be read: {read.reason(error)}") from None
+        raise read.unusable(path, "read", error) from None
 
 
 def save_arrays(path: str | Path, arrays: Mapping[str, Array]) -> None:

@@ -1,8 +1,10 @@
 """Bounded reading of whole files, and of JSON with finite numbers and bounded depth."""
 
+import errno
 import json
 import math
 import os
+import shlex
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,12 +68,35 @@ def opened(path: str | Path, *, regular: bool = False) -> Iterator[IO[bytes]]:
     except IsADirectoryError:
         raise FileError(f"{path}: got a folder", allowed="a file") from None
     except (OSError, ValueError) as error:
-        raise FileError(f"{path}: cannot be read: {reason(error)}") from None
+        raise unusable(path, "read", error) from None
 
 
 def reason(error: Exception) -> str:
     """What went wrong, without the name of the file."""
     return getattr(error, "strerror", None) or str(error)
+
+
+def unusable(path: str | Path, action: str, error: Exception) -> FileError:
+    """The error for a file or folder that cannot be ``read``, ``written`` or ``made``, with a way out.
+
+    >>> print(unusable("out/z.npz", "written", FileNotFoundError(errno.ENOENT, "No such file or directory")))
+    out/z.npz: cannot be written: No such file or directory; allowed: a folder that exists; try: mkdir -p out
+    """
+    number, fix = getattr(error, "errno", None), ""
+    if number == errno.ENOENT and action != "read":
+        fix = f"mkdir -p {shlex.quote(str(Path(path).parent))}"
+    got = f"{path}: cannot be {action}: {reason(error)}"
+    return FileError(got, allowed=_WAYS_OUT.get(number, ""), fix=fix)
+
+
+_WAYS_OUT = {
+    errno.ENOENT: "a folder that exists",
+    errno.EISDIR: "the name of a file",
+    errno.ENOTDIR: "a file in a folder",
+    errno.EEXIST: "a new name, or a folder",
+    errno.EACCES: "a file that you may read and write",
+    errno.EROFS: "a folder that you may write",
+}
 
 
 #: Levels of nesting; what this package writes has fewer than ten.

@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from ..errors import FileError
-from .read import reason
+from .read import unusable
 
 #: The name of the standard output.
 STDOUT = "-"
@@ -80,7 +79,7 @@ def _told(path: str | Path) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except (OSError, ValueError) as error:
-        raise FileError(f"{path}: cannot be written: {reason(error)}") from None
+        raise unusable(path, "written", error) from None
 
 
 def _destination(path: str | Path) -> contextlib.AbstractContextManager[IO[bytes]]:

@@ -10,8 +10,10 @@ windows leave their views.
 
 from .judgement import (
     MAX_BLOCKS as MAX_BLOCKS,
+    MAX_LAUNCH as MAX_LAUNCH,
     Facts as Facts,
     Judgement as Judgement,
     asks as asks,
     judge as judge,
+    require_blocks as require_blocks,
 )

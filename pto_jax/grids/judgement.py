@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..analysis import addresses, entries
-from ..errors import Diagnostic, PtoError
+from ..errors import ArgumentError, Diagnostic, PtoError, is_number
 from ..interpreter import Operand, View, memref_view, run_block
 from ..interpreter.abstract import AbstractMachine
 from ..ir import I1, Function, MemRefType, Op, PartitionViewType, Program, ScalarType, TensorViewType, Value
@@ -110,6 +110,8 @@ def _slowest_first(whole: Whole) -> list[int] | None:
 
 #: Blocks up to which a launch is judged, and a better one is looked for.
 MAX_BLOCKS = 4096
+#: Blocks that one launch may have: the block number of the hardware has 16 bits (CANN, kernel launches).
+MAX_LAUNCH = 65535
 #: Blocks of all launches that are followed together.
 MAX_LANES = 1 << 14
 #: Launches tried first beyond the one that is judged.
@@ -135,6 +137,17 @@ class Judgement:
 
     problem: Diagnostic | None = None
     open: bool = False
+
+
+def require_blocks(grid: object, what: str = "grid") -> None:
+    """Raise ArgumentError for what is no number of blocks of a launch.
+
+    >>> require_blocks(4)
+    """
+    if is_number(grid, 1, MAX_LAUNCH):
+        return
+    few = not is_number(grid, 1)
+    raise ArgumentError(f"{what}: got {grid!r}", allowed="a positive number" if few else f"1 to {MAX_LAUNCH}")
 
 
 def judge(program: Program, entry: str, grid: int, facts: Facts | None = None) -> Judgement:

@@ -101,7 +101,8 @@ def require_fitting(machine: Machine, e: Execution) -> None:
             continue
         if e.op.group("offsets"):
             continue
-        have, want = _shapes(machine, window, e.attrs.get("layout") or window.layout, ref)
+        layout = e.attrs.get("layout")
+        have, want = _shapes(machine, window, window.layout if layout is None else layout, ref)
         larger = [_compared(machine, "sgt", h, w) for h, w in zip(have, want, strict=True)]
         some = (_compared(machine, "sgt", n, 0) for n in (ref.v_row, ref.v_col))
         broken = _both(machine, either(machine, *larger), *some)

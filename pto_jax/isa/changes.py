@@ -40,13 +40,21 @@ def _unknown(types: Mapping[str, Type], attrs: Mapping[str, AttrValue], profile:
     return None
 
 
+#: As what a value of an attribute acts, from the types of the operands, the value and the profile.
+Acting: TypeAlias = "Callable[[Mapping[str, Type], AttrValue, Profile], AttrValue]"
+
+
+def _itself(types: Mapping[str, Type], value: AttrValue, profile: Profile) -> AttrValue:
+    return value
+
+
 @dataclass(frozen=True)
 class Default:
     """What a text of a version, and of later ones, says that leaves an attribute out.
 
     Programs that are no text, and texts of earlier versions, say what ``before`` describes; so do texts that
     have one of the attributes ``unless``. ``meant`` gives the value that says the same, from the types of the
-    operands, the attributes and the profile.
+    operands, the attributes and the profile; ``acts`` as what a value acts for these types there.
     """
 
     language: Language
@@ -55,6 +63,7 @@ class Default:
     source: str = DIALECT
     unless: tuple[str, ...] = ()
     meant: Meaning = field(default=_unknown, repr=False, compare=False)
+    acts: Acting = field(default=_itself, repr=False, compare=False)
 
 
 def new(after: str = "", source: str = DIALECT) -> Change:

@@ -154,7 +154,8 @@ class Operand:
     several element types, the first legal one of ``default``: names of element types, of type variables, or
     of sources that have it; scratch of any type usually has that one. ``holds`` says what its numbers stand
     for, ``within`` the operand that positions are in, ``implied`` what tools put in its place, ``used_on``
-    the profiles that use scratch which no tool puts in. A scalar that ``converts`` may have another type of
+    the profiles that use scratch which no tool puts in. An ``inout`` operand ``keeps`` its old elements where
+    nothing is written, and no result depends on them. A scalar that ``converts`` may have another type of
     its kind, integer or float. A view that is ``loaded_as`` another operand stands for it: a tile with the
     elements of the view. In examples its elements are ``shown``, where general ones would say little,
     and its last rows and columns are not valid, as many as ``lacking`` counts. ``type`` is that of a
@@ -182,6 +183,7 @@ class Operand:
     converts: bool = False
     implied: Implied | None = None
     used_on: tuple[ProfileName, ...] = PROFILE_NAMES
+    keeps: bool = False
     loaded_as: str = ""
     within: str = ""
     shown: tuple[float, ...] = ()
@@ -487,7 +489,8 @@ class Instruction:
     own list them. ``pipe_rule`` says where places of operands decide on the pipe, ``phases`` which pipes an
     operation runs on one after the other; ``assembly`` how operands
     are spelled where their roles do not say it. The valid region of the first operand of ``sized_by`` that an
-    operation has is the amount of work: by default that of the domain.
+    operation has is the amount of work: by default that of the domain. ``row`` has the types of later
+    hardware, for the example of an instruction that no profile has.
 
     What is done to numbers, in the terms of :mod:`.semantics`: ``formulas`` holds one formula per set of
     operands that has one. ``divisor`` are the sources by whose zeros integers are divided: that one of them
@@ -538,6 +541,7 @@ class Instruction:
     phases: PhaseRule | None = None
     assembly: Assembly = AS_DECLARED
     sized_by: tuple[str, ...] = ()
+    row: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.sized_by:

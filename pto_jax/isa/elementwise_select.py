@@ -194,7 +194,17 @@ def _saturation_meant(
 ) -> AttrValue:
     """The mode in effect where none is given; of pairs without any, the one that texts leave out."""
     row = _pair(types, profile)
-    return None if row is None else row.saturation(None) or SaturationMode.OFF
+    if row is None:
+        return None
+    mode = row.saturation(None)
+    return SaturationMode.OFF if mode is None else mode
+
+
+def _saturation_acting(types: Mapping[str, Type], mode: AttrValue, profile: Profile) -> AttrValue:
+    """The mode in effect where one is given, None where every value is in range."""
+    row = _pair(types, profile)
+    given = mode if isinstance(mode, SaturationMode) else None
+    return None if row is None else row.saturation(given, tmp="tmp" in types)
 
 
 def _break_rounding(types: Types, attrs: AttrMap, profile: Profile) -> bool:
@@ -270,7 +280,8 @@ TCVT = tile_instruction(
     "have: an infinity gives the largest finite number (65504 in f16), NaN the upper end, and 64-bit "
     "integers lose low bits, into their own type too. OFF overflows to infinity and keeps the low bits of "
     "integers. a2a3 and a5: f32 to f32 rounds to a whole number; floats to integers truncate under a mode "
-    "that the pair has not, ODD included (into i4 they round to nearest even); i32 to f16 (a2a3) rounds "
+    "that the pair has not, ODD included (into i4 they round to nearest even), NaN gives 0, and with OFF the "
+    "low bits stay of an integer of 32 bits (64 for i64) that saturates; i32 to f16 (a2a3) rounds "
     "to nearest even and floats to hif8 (a5) half away from zero under every mode; i16 to u32 (a5) makes 0 "
     "of negative numbers under every sat_mode. Where a mode has no effect, the verifier warns.",
     _CVT_OPERANDS,
@@ -291,6 +302,7 @@ TCVT = tile_instruction(
                     "the default of the pair on the profile",
                     DIALECT,
                     meant=_saturation_meant,
+                    acts=_saturation_acting,
                 ),
             ),
         ),

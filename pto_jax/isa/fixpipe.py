@@ -183,7 +183,12 @@ def _moving(
     operands: tuple[Operand, ...] = (),
     extra: tuple[Constraint, ...] = (),
 ) -> Instruction:
-    every = (Operand("dst", role, extent=regions.OPEN if operands else None), _SRC, FP, *operands)
+    every = (
+        Operand("dst", role, extent=regions.OPEN if operands else None, keeps=role == "inout"),
+        _SRC,
+        FP,
+        *operands,
+    )
     targets = ("NZ", "ND") if operands else ("ND", "DN", "NZ")
     return Instruction(
         name,

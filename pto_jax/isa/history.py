@@ -3,11 +3,13 @@
 The table has changes that concern no single instruction, and names that later versions do not read.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from enum import IntEnum
 from functools import cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from ..errors import objection
 from ..ir import LANGUAGES, PRESENT, AttrValue, Language, Op, Program, attrs
 from ..profiles import Profile
 from . import instructions
@@ -112,6 +114,47 @@ def _meant(op: Op, missing: Iterable[str], profile: Profile) -> dict[str, AttrVa
     declared = {a.name: a.unwritten for a in instructions()[op.name].attributes}
     values = {name: declared[name][-1].meant(types, op.attrs, profile) for name in missing}
     return {name: value for name, value in values.items() if value is not None}
+
+
+class LeftOut(NamedTuple):
+    """An attribute that an operation leaves out: its value here, and what it is elsewhere."""
+
+    op: Op
+    attribute: str
+    value: AttrValue
+    elsewhere: str
+
+    def __str__(self) -> str:
+        here = f"{self.op.name}: {self.attribute} is left out, which means {_shown(self.value)}"
+        return objection(f"{here} here and {self.elsewhere}", fix=f"{self.attribute} = {_shown(self.value)}")
+
+
+def left_out(program: Program, profile: Profile) -> Iterator[LeftOut]:
+    """The attributes that mean something else in another version of the language, and act otherwise.
+
+    >>> import pto_jax as pto
+    >>> text = "%z = tcvt %x : !pto.tile<f32, 1, 16> -> !pto.tile<f16, 1, 16>"
+    >>> print(next(left_out(pto.parse(text), pto.PROFILES["a5"])))
+    tcvt: sat_mode is left out, which means OFF here and ON in 2026-04 and in Python; try: sat_mode = OFF
+    """
+    for op in program.walk():
+        for attribute in instructions()[op.name].attributes if op.name in unwritten(PRESENT) else ():
+            implied = attribute.name in op.implied
+            missing = said(op.name, op.attrs, unwritten(PRESENT))
+            if not attribute.unwritten or not (implied or attribute.name in missing):
+                continue
+            last, types = attribute.unwritten[-1], {n: v.type for n, v in operands_of(op).items()}
+            others = {n: v for n, v in op.attrs.items() if n != attribute.name}
+            meant = last.meant(types, others, profile)
+            here, there = (last.value, meant) if implied else (meant, last.value)
+            if meant is None or last.acts(types, here, profile) == last.acts(types, there, profile):
+                continue
+            where = "2026-04 and in Python" if implied else f"texts since {last.language}"
+            yield LeftOut(op, attribute.name, here, f"{_shown(there)} in {where}")
+
+
+def _shown(value: AttrValue) -> str:
+    return value.name if isinstance(value, IntEnum) else str(value)
 
 
 def changes() -> tuple[tuple[str, Change], ...]:

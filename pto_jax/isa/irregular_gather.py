@@ -432,7 +432,7 @@ TGATHER = replace(
 # -- tgatherb ----------------------------------------------------------------------------------------
 
 _BLOCK_OPERANDS = (
-    Operand("dst", "inout", note="blocks that are not found keep their old elements"),
+    Operand("dst", "inout", note="blocks that are not found keep their old elements", keeps=True),
     Operand("src", "in"),
     Operand(
         "offset",
@@ -502,7 +502,7 @@ _SCATTERED: dict[ProfileName, tuple[str, ...]] = {
     "a5": typesets.STANDARD,
 }
 _SCATTER_OPERANDS = (
-    Operand("dst", "inout", note="cpu_sim keeps elements that nothing is scattered to"),
+    Operand("dst", "inout", note="cpu_sim keeps elements that nothing is scattered to", keeps=True),
     Operand("src", "in"),
     Operand(
         "indexes",

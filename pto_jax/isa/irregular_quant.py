@@ -458,7 +458,9 @@ def _interleave(site: Site) -> Iterator[Finding]:
 )
 def _interleaved_axis(site: Site) -> Iterator[Finding]:
     if site.attrs.get("interleave") and not grouped_down(site):
-        yield None, "interleave with groups along columns; allowed: grpAxis = #pto<mx_group_axis axis0>"
+        python = site.op.span is not None and site.op.span.python
+        axis = 'grpAxis="axis0"' if python else "grpAxis = #pto<mx_group_axis axis0>"
+        yield None, "interleave with groups along columns", axis
         return
     yield from _interleave.check(site)
     if site.profile.name == "a5" and "quant_type" in site.op.attrs:
@@ -628,6 +630,7 @@ TQUANT_HIF4 = replace(
         ),
     ),
     executable=False,
+    row=("f4e1m2x2", "bf16"),
 )
 
 _BLOCK_SCALED: tuple[Instruction, ...] = (

@@ -218,7 +218,7 @@ _MATRIX_DECISIONS = (
 
 def _window(name: str, summary: str, semantics: str, role: Role) -> Instruction:
     operands = (
-        Operand("dst", role, extent=OPEN if role == "out" else None),
+        Operand("dst", role, extent=OPEN if role == "out" else None, keeps=role == "inout"),
         Operand("src", "in", dtype="S", conv=name == "textract"),
         WORD,
         Operand("indexRow", "in", "index", dtype=None, shown=(1,)),

@@ -26,6 +26,7 @@ _pad_given = require(
     "pad-given",
     "dst.pad in (zero, max, min) or padValue.given",
     when="dst.loc != mat",
+    fix=constraints.with_pad,
 )
 
 

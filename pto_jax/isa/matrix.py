@@ -348,28 +348,30 @@ def _mx_family(base: str, noun: str, *, vector: bool) -> tuple[Instruction, ...]
     )
 
 
+_HIF4 = product(
+    "tmatmul.mx.hif4",
+    "Block-scaled matrix product of 4-bit floats with a three-level scale per 64 elements.",
+    "As tmatmul.mx with e1m2 codes of bias 0 and, per 64 elements along K, an e6m2 scale, a power of two "
+    "per 8 and one per 4 elements.",
+    (A, A_SCALE, B, B_SCALE),
+    dict.fromkeys(PROFILE_NAMES, ()),
+    strict=PROFILE_NAMES,
+    decisions=(
+        Decision(
+            "Which profile has the form?",
+            "None of cpu_sim, a2a3 and a5: it belongs to a later generation, and its element type is no "
+            "tile type here.",
+            "page tmatmul_mx_hif4; backend headers",
+        ),
+    ),
+    k=64,
+    executable=False,
+)
+
 MX_INSTRUCTIONS: tuple[Instruction, ...] = (
     *_mx_family("tmatmul.mx", "matrix product", vector=False),
     *_mx_family("tgemv.mx", "product of a row vector and a matrix", vector=True),
-    product(
-        "tmatmul.mx.hif4",
-        "Block-scaled matrix product of 4-bit floats with a three-level scale per 64 elements.",
-        "As tmatmul.mx with e1m2 codes of bias 0 and, per 64 elements along K, an e6m2 scale, a power of two "
-        "per 8 and one per 4 elements.",
-        (A, A_SCALE, B, B_SCALE),
-        dict.fromkeys(PROFILE_NAMES, ()),
-        strict=PROFILE_NAMES,
-        decisions=(
-            Decision(
-                "Which profile has the form?",
-                "None of cpu_sim, a2a3 and a5: it belongs to a later generation, and its element type is no "
-                "tile type here.",
-                "page tmatmul_mx_hif4; backend headers",
-            ),
-        ),
-        k=64,
-        executable=False,
-    ),
+    replace(_HIF4, row=("f32", "f4e1m2x2", "f4e1m2x2")),
 )
 
 INSTRUCTIONS = (*INSTRUCTIONS, *MX_INSTRUCTIONS)

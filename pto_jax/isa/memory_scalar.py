@@ -94,7 +94,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         TSETVAL,
         "Write a scalar to one element of a tile.",
         "Element number offset of the tile's storage = val, as a bit copy; every other element stays.",
-        (Operand("dst", "inout"), _OFFSET, Operand("val", "in", "scalar", type="dst")),
+        (Operand("dst", "inout", keeps=True), _OFFSET, Operand("val", "in", "scalar", type="dst")),
         tuple(_shown_tile("dst", "val", ("offset", "val"), t, o) for t, o in _TILES),
         constraints=(
             place((Operand("dst", "inout"),), (Loc.VEC,), PROFILE_NAMES),

@@ -9,7 +9,7 @@ from ..ir import F16, F32, INDEX, AddressSpace, BLayout, Loc, MemRefType, Scalar
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from . import declare
 from .changes import Change, removed
-from .rules.constraints import HARDWARE, SIMULATOR, size
+from .rules.constraints import HARDWARE, SIMULATOR, in_python, size, spelled
 from .rules.forbid import Types, edit, forbid, retile
 from .rules.handles import Shown, custom
 from .traits import Alias, Traits
@@ -31,13 +31,14 @@ def _pair(
     change: _Edit,
     source: str = _DIALECT,
     profiles: tuple[ProfileName, ...] = PROFILE_NAMES,
+    fix: declare.Fix | None = None,
 ) -> declare.Constraint:
     """A rule on a tile and the handle that sees it: ``tile`` and ``result``, or ``src`` and ``dst``."""
 
     def breaks(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
         return edit("result" if "result" in types else "dst", change)(types, attrs, profile)
 
-    @forbid(rule, statement, profiles, source=source, invalid_if=breaks)
+    @forbid(rule, statement, profiles, source=source, invalid_if=breaks, fix=fix)
     def pair(site: declare.Site) -> Iterator[declare.Finding]:
         src = site.tile("tile" if "tile" in site.types else "src")
         seen = "result" if "result" in site.types else "dst"
@@ -78,6 +79,17 @@ def _only_type(a: TileType, b: TileType) -> str | None:
     if replace(b, dtype=a.dtype) == a:
         return None
     return f"the result is {b}, its source {a}; allowed: types that differ in the element type only"
+
+
+def _reshaped(site: declare.Site, operand: str) -> str | None:
+    """The instruction that sees the same bytes in another shape, as the program's language writes it."""
+    source, result, value = site.tile("tile"), site.tile(operand), site.values.get("tile")
+    if source is None or result is None or value is None or source.bytes != result.bytes:
+        return None
+    if site.op.span is not None and site.op.span.python:
+        return f"pto.treshape({value.name}, type=pto.tile_type({in_python(result)}))"
+    handle = site.values[operand]
+    return f"{handle} = pto.treshape {value} : {spelled(source)} -> {spelled(result)}"
 
 
 def _not_larger(a: TileType, b: TileType) -> str | None:
@@ -254,6 +266,7 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
                 "types that differ in the element type only",
                 _only_type,
                 lambda t: replace(t, cols=t.cols // 2, v_col=t.cols // 2),
+                fix=_reshaped,
             ),
             _pair(
                 "alias-size",

@@ -9,7 +9,7 @@ from ..ir import F32, I64, GlobalLayout, PartitionViewType, PtrType, ScalarType,
 from . import declare, traits
 from .declare import Attribute, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules import constraints, handles, tile_legality
-from .rules.constraints import one_element, size
+from .rules.constraints import in_python, one_element, size, spelled
 from .rules.forbid import Types, forbid, give
 from .samples.operations import COLS, NUMBER, ROWS, TILE, VIEW, WINDOW
 from .traits import Alias, Placement, Traits
@@ -147,7 +147,22 @@ def dimension(site: Site) -> Iterator[Finding]:
         yield "idx", f"dimension {idx} of a view of rank {rank}; allowed: 0 to {rank - 1}"
 
 
-@_forbid("valid-dynamic", "a tile whose type says v_row=? and v_col=?")
+def _open_region(site: Site, operand: str) -> str | None:
+    """The allocation of a tile whose valid region may change, as the program's language writes it."""
+    t, value = site.tile(operand), site.values.get(operand)
+    if t is None or value is None:
+        return None
+    if site.op.span is None or not site.op.span.python:
+        return f"{value} : {spelled(t.with_valid(None, None))}"
+    shown = []
+    for name, whole in (("valid_row", t.rows), ("valid_col", t.cols)):
+        number, given = site.constant(name), site.values[name].name
+        shown.append(given if number is None and given.isidentifier() else f"pto.constant({number or whole})")
+    arguments = in_python(t.with_valid(t.rows, t.cols))
+    return f"{value.name} = pto.alloc_tile({arguments}, valid=({', '.join(shown)}))"
+
+
+@_forbid("valid-dynamic", "a tile whose type says v_row=? and v_col=?", fix=_open_region)
 def _dynamic_tile(site: Site) -> Iterator[Finding]:
     t = site.tile("tile")
     if t is not None and (t.v_row is not None or t.v_col is not None):

@@ -89,6 +89,7 @@ def run(  # noqa: PLR0913 - keywords
         )
     if subnormals not in ("keep", "flush"):
         raise ArgumentError(f"subnormals: got {subnormals!r}", allowed="keep, flush")
+    grids.require_blocks(grid)
     program = resolve.with_entry(program)
     function = _entry(program, entry)
     given = _arguments(function, buffers)
@@ -185,7 +186,7 @@ def _bytes(value: ir.Value, given: Any) -> Array:
     d = _element(value)
     array = np.ascontiguousarray(given)
     if array.dtype not in (d.numpy, d.word):
-        raise ArgumentError(f"argument {value.name} holds {array.dtype}", allowed=f"{d}")
+        raise ArgumentError(f"argument {value.name}: got an array of {array.dtype}", allowed=f"{d}")
     words = array.reshape(-1).view(d.word)
     memory = np.zeros(d.storage_bytes(len(words)), np.uint8)
     storage.write_words(memory, np.arange(len(words)), words, d)
@@ -296,14 +297,14 @@ def run_ranks(  # noqa: PLR0913 - keywords
 
 def _checked(name: str, arrays: Mapping[str, Any], d: DType | None, count: int) -> Array:
     if name not in arrays:
-        raise ArgumentError(f"buffer {name!r} is missing; got {', '.join(arrays) or 'none'}")
+        raise ArgumentError(f"got no buffer {name!r}", allowed=", ".join(arrays) or "none")
     array = np.ascontiguousarray(arrays[name])
     if array.ndim == 0 or array.shape[0] != count:
         raise ArgumentError(
             f"buffer {name!r}: got shape {array.shape}; allowed: a leading axis of {count} ranks"
         )
     if d is not None and array.dtype.itemsize != d.word.itemsize:
-        raise ArgumentError(f"buffer {name!r} holds {array.dtype}; allowed: {d}")
+        raise ArgumentError(f"buffer {name!r}: got an array of {array.dtype}", allowed=f"{d}")
     return array
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ..api import load
-from ..errors import ArgumentError, FileError
+from ..errors import ArgumentError, FileError, is_number
 from ..files import read_text
+from ..grids import MAX_LAUNCH
 from ..ir import DType, dtype
 from ..profiles import PROFILE_NAMES
 from ..runtime.kernel import compile as compile_program
@@ -77,11 +78,17 @@ def read_step(path: str | Path) -> Step:
     >>> read_step(path).launches[0].arguments
     {'x': Part(buffer='a', offset=0), 'n': 4}
     """
+    return _Reader(str(path)).step(_described(path))
+
+
+def _described(path: str | Path) -> Any:
+    """The value in the file of a description."""
     try:
-        found = json.loads(read_text(path))
+        return json.loads(read_text(path))
     except json.JSONDecodeError as error:
-        raise FileError(f"{path}:{error.lineno}: no JSON: {error.msg}") from None
-    return _Reader(str(path)).step(found)
+        raise FileError(f"{path}:{error.lineno}: got no JSON: {error.msg}", allowed="one object") from None
+    except RecursionError:
+        raise FileError(f"{path}: got JSON that is nested too deeply", allowed="one object") from None
 
 
 class _Reader:
@@ -122,8 +129,8 @@ class _Reader:
             self.fail(f"{place}.kernel", kernel, "the name of a file")
         if entry is not None and not isinstance(entry, str):
             self.fail(f"{place}.entry", entry, "the name of a function")
-        if not isinstance(blocks, int) or isinstance(blocks, bool) or blocks < 1:
-            self.fail(f"{place}.blocks", blocks, "a number of 1 or more")
+        if not is_number(blocks, 1, MAX_LAUNCH):
+            self.fail(f"{place}.blocks", blocks, f"a number from 1 to {MAX_LAUNCH}")
         listed = given.get("arguments")
         if isinstance(listed, list):
             parts = [self.argument(f"{place}.arguments[{i}]", a) for i, a in enumerate(listed)]
@@ -176,11 +183,7 @@ def read_plan(
     :func:`pto_jax.compile`; or ``"host_barrier"``), ``shared`` (windows, by the names of buffers) and
     ``profile``. FileError for a file that cannot be read or says something else.
     """
-    try:
-        found = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise FileError(f"{path}:{error.lineno}: no JSON: {error.msg}") from None
-    plan = _Plan(Path(path))
+    found, plan = _described(path), _Plan(Path(path))
     given = plan.object("the plan", found, _PLAN)
     count = ranks if ranks is not None else given.get("ranks")
     if not isinstance(count, int) or isinstance(count, bool):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from itertools import product
 from math import prod
@@ -13,8 +14,8 @@ from numpy.typing import NDArray
 
 from .. import oracle
 from ..api import load
-from ..errors import ArgumentError
-from ..ir import ScalarType, Type
+from ..errors import ArgumentError, PtoWarning, nearest, objection
+from ..ir import DType, ScalarType, Type
 from ..profiles import ProfileName
 from ..runtime.conversion import as_scalar
 from ..runtime.interchange import received
@@ -68,8 +69,9 @@ def run(
         step if isinstance(step, Step) else read_step(step if step is not None else root / DESCRIPTION)
     )
     state = {name: np.array(received(a, f"buffer {name}")) for name, a in arrays.items()}
+    _used(described, state)
     for name, (d, shape) in described.buffers.items():
-        state.setdefault(name, np.zeros(shape, d.numpy))
+        state.setdefault(name, _zeros(name, d, shape))
     chosen: Any = profile or described.profile
     kernels: Kernels = {}
     for number, launch in enumerate(described.launches):
@@ -79,6 +81,28 @@ def run(
         if observer is not None:
             observer(number, launch, written)
     return state
+
+
+def _used(step: Step, state: Mapping[str, Array]) -> None:
+    """A warning for an array that no launch uses, where it may be a misspelt name."""
+    listed = (launch.arguments for launch in step.launches)
+    parts = [p for a in listed for p in (a.values() if isinstance(a, Mapping) else a)]
+    used = {p if isinstance(p, str) else p.buffer for p in parts if isinstance(p, str | Part)}
+    for name in state:
+        near = "" if name in used else nearest(name, used - set(state))
+        if near:
+            got, allowed = f"buffer {name!r}: no launch uses it", ", ".join(sorted(used))
+            warnings.warn(PtoWarning(objection(got, allowed, near)), stacklevel=3)
+
+
+def _zeros(name: str, d: DType, shape: tuple[int, ...]) -> Array:
+    """A buffer of the step, as it begins."""
+    try:
+        return np.zeros(shape, d.numpy)
+    except (MemoryError, ValueError):
+        raise ArgumentError(
+            f"buffers.{name}.shape: got {list(shape)}", allowed="extents that fit into memory"
+        ) from None
 
 
 def _kernel(
@@ -149,8 +173,8 @@ def _arguments(place: str, kernel: Kernel, launch: Launch) -> dict[str, Part | f
     given = dict(listed) if isinstance(listed, Mapping) else dict(zip(wanted, listed, strict=False))
     count = len(listed)
     if count != len(wanted) or set(given) != set(wanted):
-        names = ", ".join(listed) if isinstance(listed, Mapping) else f"{count} values"
-        raise ArgumentError(f"{place}: got the arguments {names}", allowed=", ".join(wanted))
+        got = ", ".join(listed) if isinstance(listed, Mapping) else f"{count}"
+        raise ArgumentError(f"{place}: arguments: got {got}", allowed=f"{len(wanted)}: {', '.join(wanted)}")
     return given
 
 
@@ -170,7 +194,7 @@ def _value(place: str, kernel: Kernel, name: str, part: Part | float, state: Map
     if isinstance(argument.type, ScalarType):
         if isinstance(part, Part):
             raise ArgumentError(
-                f"{place}: got the buffer {part.buffer}", allowed=f"a number, {argument.type}"
+                f"{place}: got the buffer {part.buffer!r}", allowed=f"a number, {argument.type}"
             )
         return np.asarray(as_scalar(part, argument.type.dtype, place))
     if not isinstance(part, Part):

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ArgumentError, FileError
+from ..errors import ArgumentError, FileError, nearest
 from ..files import load_arrays
 from ..ir import ArrayType, DType, ScalarType, TileType, Type
 
@@ -80,8 +80,12 @@ def read_inputs(kernel: Signature, path: str) -> tuple[dict[str, Any], dict[str,
     regions = {a.name: keys[a.name] + REGION for a in kernel.arguments if isinstance(a.type, TileType)}
     unknown = [name for name in arrays if name not in keys.values() and name not in regions.values()]
     if unknown:
-        names = ", ".join(a.name for a in kernel.arguments) or "none"
-        raise FileError(f"{path}: no argument is called {unknown[0]!r}; the arguments are {names}")
+        names = [a.name for a in kernel.arguments]
+        raise FileError(
+            f"{path}: no argument is called {unknown[0]!r}",
+            allowed=", ".join(names) or "no arrays",
+            fix=nearest(unknown[0], [n for n in names if n not in arrays]),
+        )
     return values, keys
 
 
@@ -103,8 +107,10 @@ def convert_input(argument: Argument, array: Array) -> Array:
         array = array.view(d.word)
     same_width = d.is_integer and array.dtype.kind in "iu" and array.dtype.itemsize == d.word.itemsize
     if array.dtype not in (d.numpy, d.word) and not same_width:
-        raw = "" if d.numpy == d.word else f", or its bits as {d.word},"
-        raise ArgumentError(f"got {array.dtype}", allowed=f"{d}: {d.numpy}{raw} is needed")
+        raw = "" if d.numpy == d.word else f", or its bits as {d.word}"
+        builtin = d.numpy.kind in "iuf" and array.dtype.kind in "iufb"
+        fix = f"{argument.name}.astype(np.{d.numpy})" if builtin else ""
+        raise ArgumentError(f"got {array.dtype}", allowed=f"{d.numpy}{raw}, for {d}", fix=fix)
     return array
 
 

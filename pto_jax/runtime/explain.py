@@ -15,6 +15,7 @@ from ..analysis.resolve import resolve
 from ..cost import CostReport, cost
 from ..errors import Diagnostic, PtoError
 from ..ir import Function, Loc, Program, TileType
+from ..isa.history import left_out
 from ..profiles import Profile
 from ..verifier.capacity import needed_bytes
 
@@ -71,6 +72,7 @@ class Explanation:
 
     ``memory`` has the bytes of each on-chip memory that the tiles need at the same time, and its capacity.
     ``cost`` is the report of the first model of the profile, for one block; None where arguments decide.
+    ``notes`` has the attributes that a text in another version of the language reads otherwise.
     """
 
     title: str
@@ -81,6 +83,7 @@ class Explanation:
     memory: dict[str, tuple[int, int]]
     cost: CostReport | None
     warnings: tuple[Diagnostic, ...]
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -101,6 +104,7 @@ class Explanation:
         if self.cost is not None:
             yield from _section(f"cost of one block in cycles (model {self.cost.model})", _costs(self.cost))
         yield from _section("warnings", map(str, self.warnings))
+        yield from _section("attributes that are left out", self.notes)
 
     def __repr__(self) -> str:
         return f"<Explanation of {self.title}>"
@@ -129,6 +133,9 @@ def explain(kernel: Explained) -> Explanation:
         memory,
         _cost(kernel),
         kernel.warnings,
+        tuple(
+            f"{_line(n.op.span.line if n.op.span else None)} {n}".strip() for n in left_out(program, profile)
+        ),
     )
 
 

@@ -709,9 +709,9 @@ def compile(  # noqa: PLR0913 - keywords
         findings = _verified(program, semantics.profile, program.places)
         if warn:
             execution.warn_of(findings, (program, program.places, semantics.profile))
-    for name, n in (("max_steps", max_steps), ("grid", grid)):
-        if not is_number(n, 1):
-            raise ArgumentError(f"{name}: got {n!r}", allowed="a positive number")
+    if not is_number(max_steps, 1):
+        raise ArgumentError(f"max_steps: got {max_steps!r}", allowed="a positive number")
+    grids.require_blocks(grid)
     judgement = grids.judge(program, function.name, grid)
     if judgement.problem is not None and not partial_launch:
         raise VerifyError(judgement.problem)

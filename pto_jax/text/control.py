@@ -5,6 +5,7 @@ branch holds the labels that it leads to.
 """
 
 import math
+import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -62,10 +63,32 @@ def constant_value(reader: Reader) -> tuple[AttrValue, Type]:
         if c.accept(Kind.COLON):
             written = reader.types.read()
     else:
-        value = _dense(reader) if c.accept_word("dense") else c.number("a number, true, false or dense<...>")
+        value = _dense(reader) if c.accept_word("dense") else _number(reader)
         c.expect(Kind.COLON, "before the type of the constant")
         written = reader.types.read()
     return _constant(reader, value, written, (value_start, raw)), written
+
+
+#: Names of numbers that programs write by their bits.
+_BY_BITS = {"inf": 0x7F800000, "infinity": 0x7F800000, "nan": 0x7FC00000}
+
+
+def _number(reader: Reader) -> AttrValue:
+    """A number; ParseError for what other languages write otherwise, with the spelling of this one."""
+    c = reader.cursor
+    start, negative = c.start, c.kind is Kind.MINUS
+    word = c.peek()[1] if negative else c.source[c.start : c.end]
+    bits = _BY_BITS.get(word.lower())
+    if bits is not None:
+        fix = f"0x{bits | negative << 31:08X} : f32"
+        c.fail(f"got {word!r}", start=start, allowed="the bits of the number", fix=fix)
+    value = c.number("a number, true, false or dense<...>")
+    exponent = re.match(r"[eE][+-]?\d+", c.source[c.last_end :])
+    if isinstance(value, int) and exponent:
+        whole = c.source[start : c.last_end]
+        fix = f"{whole}.0{exponent[0]}"
+        c.fail(f"got {whole}{exponent[0]}", start=start, allowed="a decimal point", fix=fix)
+    return value
 
 
 def _dense(reader: Reader) -> tuple[AttrValue, ...]:
@@ -122,7 +145,8 @@ def _scalar(reader: Reader, value: AttrValue, dtype: DType, start: int, raw: str
         return value != 0
     bits = dtype.bits
     if not -(1 << (bits - 1)) <= value < 1 << bits:
-        c.fail(f"got {value}, which does not fit {dtype}", start=start)
+        allowed = f"{-(1 << (bits - 1))} to {(1 << bits) - 1}"
+        c.fail(f"got {value}, which does not fit {dtype}", start=start, allowed=allowed)
     return value
 
 
@@ -313,7 +337,8 @@ def check_yield(
     last = region.ops[-1] if region.ops else None
     if last is None or last.name != terminator:
         if types or terminator != "scf.yield":
-            c.fail_since(c.last_end - 1, f"got a region of {parent} that does not end with {terminator}")
+            got = f"got a region of {parent} that does not end with {terminator}"
+            c.fail_since(c.last_end - 1, f"{got}; allowed: {terminator} as its last operation")
         return
     given = [v.type for v in (last.ins[1:] if terminator == "scf.condition" else last.ins)]
     if len(given) != len(types) or any(g != t for g, t in zip(given, types, strict=True)):

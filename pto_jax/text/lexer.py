@@ -378,7 +378,8 @@ class Cursor(Source):
         value = int(digits, 16 if hexadecimal else 10) if len(digits) <= 20 else MAX_INTEGER + 1
         value = -value if negative else value
         if not MIN_INTEGER <= value <= MAX_INTEGER:
-            self.fail_since(start, "got an integer that does not fit 64 bits")
+            allowed = f"{MIN_INTEGER} to {MAX_INTEGER}"
+            self.fail_since(start, f"got an integer that does not fit 64 bits; allowed: {allowed}")
         return value
 
     def number(self, role: str) -> int | float:

@@ -351,6 +351,9 @@ class ProgramReader(reader.Reader):
             self.cursor.fail(
                 f"unknown operation '{spelled}'{suggestion(spelled, known)}", start=start, end=end
             )
+        if spelled in ("ins", "outs") and self.cursor.source[end : end + 1] == "(":
+            order = "ins(...) before outs(...), after the name of an instruction"
+            self.cursor.fail(f"got '{spelled}'", start=start, end=end, allowed=order)
         self._bare_name(spelled, start, end)
         plain = spelled.removeprefix("pto.")
         if plain != spelled and formats.is_micro_operation(plain):
@@ -378,6 +381,9 @@ class ProgramReader(reader.Reader):
         operation, _, operands = (call if equals else names).strip().partition(" ")
         if before.strip() and (isa.find(operation.removeprefix("pto.")) is None or "(" in operands):
             return
+        called = re.fullmatch(r"\s*([\w.]+)\((.*)\)\s*", call)
+        if called and equals:
+            operation, operands = called[1], called[2]
         values, colon, types = operands.partition(":")
         fix = f"{operation} {_values(values)}{colon}{types}" if "(" not in values and operation else ""
         fix = f"{_values(names).rstrip()} = {fix}" if equals and fix else fix

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -20,7 +21,9 @@ from ..analysis.roots import orders_itself
 from ..errors import Diagnostic, Span
 from ..garbage import seldom_collected
 from ..ir import (
+    LANGUAGE_KEY,
     PRESENT,
+    Attrs,
     Function,
     Language,
     MultiTileType,
@@ -32,6 +35,7 @@ from ..ir import (
     Type,
     Value,
 )
+from ..ir.program import ENTRY_MARKS
 from ..isa.check import EXPLICIT, Scratch, Valid, check_op, hidden_scratch, run_time_rules, unsupported
 from ..isa.effects import placed, traits_of
 from ..isa.queries import INTTOPTR
@@ -540,6 +544,7 @@ _DEVICE, _ARCH = "pto.device-spec", "pto.target_arch"
 def target_findings(program: Program, profile: profiles.Profile) -> Iterator[Diagnostic]:
     """A warning for every architecture or device whose name nobody knows: another profile may be meant."""
     seen = [program.attributes, *program.children]
+    yield from _misspelt(seen, program)
     for name, text in dict.fromkeys(pair for attributes in seen for pair in attributes):
         if name == _ARCH and not profiles.is_arch(text):
             allowed = ", ".join(sorted(a for p in profiles.PROFILES.values() for a in p.arch))
@@ -550,3 +555,19 @@ def target_findings(program: Program, profile: profiles.Profile) -> Iterator[Dia
         shown = f'"{text}"' if isinstance(text, str) else str(text)
         message = f"unknown {name} = {shown}, so that profile {profile.name} is used; allowed: {allowed}"
         yield Diagnostic("warning", message, rule="target")
+
+
+#: Attributes of modules and functions that are read; others belong to other tools and say nothing here.
+_READ = (*ENTRY_MARKS, _DEVICE, _ARCH, LANGUAGE_KEY, "pto.kernel_kind")
+
+
+def _misspelt(modules: Iterable[Attrs], program: Program) -> Iterator[Diagnostic]:
+    """A warning for an attribute whose name is nearly one that is read."""
+    places = [(name, None) for pairs in modules for name, _ in pairs]
+    places += [(name, f.span) for f in program.functions for name, _ in f.attributes]
+    for name, span in dict.fromkeys(places):
+        if name not in _READ and (meant := get_close_matches(name, _READ, n=1, cutoff=0.85)):
+            message = f"got the attribute {name}, which nothing reads"
+            yield Diagnostic(
+                "warning", message, span, rule="attribute", allowed=", ".join(_READ), fix=meant[0]
+            )

@@ -13,7 +13,8 @@ from ..analysis.resolve import ResolvedProgram
 from ..analysis.roots import cores_of, roots
 from ..errors import Diagnostic, Span
 from ..ir import Function, Loc, MemRefType, Op, PartitionViewType, PtrType, TensorViewType, TileType, Value
-from ..isa import effects
+from ..isa import Instruction, effects
+from ..isa.traits import Effect
 from ..text import type_text
 
 #: What writes that nobody outside a kernel sees are of.
@@ -215,6 +216,13 @@ _NO_USES: _Uses = (), frozenset()
 _TILES = (TileType, MemRefType)
 
 
+def _depends(instruction: Instruction | None, effect: Effect) -> bool:
+    """Whether results depend on the tile that is read: kept elements only stay where they are."""
+    if effect.access != "read" or effect.resource != "tile":
+        return False
+    return instruction is None or effect.operand is None or not instruction.operand(effect.operand).keeps
+
+
 class _Walk(dataflow.Forward[_Written]):
     """The dataflow problem of one function, entered by ``calls`` from the functions that are ``active``."""
 
@@ -274,7 +282,7 @@ class _Walk(dataflow.Forward[_Written]):
         values += [v for effect, v in accessed if effect.access != "read"]
         places = [self.memory(op, value) for value in values]
         written = frozenset(self.judge.numbers.of(where) for where in places if where is not None)
-        is_tile = [v for e, v in accessed if executed and e.access == "read" and e.resource == "tile"]
+        is_tile = [v for e, v in accessed if executed and _depends(resolved.instruction, e)]
         return tuple(self.readable(op, is_tile)), written
 
     def readable(self, op: Op, values: Iterable[Value]) -> Iterator[tuple[Value, str, list[int]]]:

@@ -186,7 +186,7 @@ def test_without_a_command_all_commands_are_shown(shell: Shell) -> None:
 WRONG_INPUTS: dict[str, tuple[dict[str, Any], str]] = {
     "missing": ({"z": None}, "got no array for argument z"),
     "unknown": ({"w": np.zeros(1)}, "no argument is called 'w'"),
-    "wrong type": ({"x": np.zeros(4096)}, "got float64; allowed: f32"),
+    "wrong type": ({"x": np.zeros(4096)}, "got float64; allowed: float32"),
     "too small": ({"x": np.zeros(100, np.float32)}, "got 100 elements"),
     "text": ({"x": np.array("abc")}, "an array of <U3"),
     "objects": ({"x": np.array([{}], object)}, "holds Python objects"),

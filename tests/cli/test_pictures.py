@@ -23,7 +23,8 @@ def test_run_with_a_breakpoint_writes_all_tiles(commands: Commands, doubled: str
 def test_a_folder_that_cannot_be_made_is_one_error(commands: Commands) -> None:
     commands.file("taken", "")
     assert commands("run", "--example", "vector_add", "--pictures", "taken") == 2
-    assert commands.err == "pto-jax run: error: taken: cannot be made: File exists\n"
+    message = "taken: cannot be made: File exists; allowed: a new name, or a folder"
+    assert commands.err == f"pto-jax run: error: {message}\n"
 
 
 def test_verify_writes_memory_of_programs_that_do_not_fit(commands: Commands, doubled: str) -> None:

@@ -164,12 +164,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"launches": [{"kernel": 3}]}, "launches[0].kernel: got 3; allowed: the name of a file"),
     (
         {"launches": [{"kernel": "added.pto", "blocks": 0, "arguments": []}]},
-        "launches[0].blocks: got 0; allowed: a number of 1 or more",
+        "launches[0].blocks: got 0; allowed: a number from 1 to 65535",
     ),
     ({"launches": [{"kernel": "none.pto", "arguments": []}]}, "none.pto: no such file"),
     (
         {"launches": [{"kernel": "added.pto", "arguments": ["x", 1]}]},
-        "launches[0] (added.pto): got the arguments 2 values; allowed: x, s, y",
+        "launches[0] (added.pto): arguments: got 2; allowed: 3: x, s, y",
     ),
     (
         {"launches": [{"kernel": "added.pto", "arguments": ["z", 1, "y"]}]},
@@ -181,7 +181,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"launches": [{"kernel": "added.pto", "arguments": ["x", "h", "y"]}]},
-        "argument s: got the buffer h; allowed: a number, f32",
+        "argument s: got the buffer 'h'; allowed: a number, f32",
     ),
     (
         {"launches": [{"kernel": "added.pto", "arguments": [2, 1, "y"]}]},
@@ -208,7 +208,7 @@ def test_what_is_wrong_is_one_error(folder: Path, changed: dict[str, Any], messa
 
 def test_text_that_is_no_json_and_an_unknown_executor_are_refused(folder: Path) -> None:
     (folder / "launches.json").write_text("{")
-    with pytest.raises(pto.FileError, match=r"launches.json:1: no JSON"):
+    with pytest.raises(pto.FileError, match=r"launches.json:1: got no JSON"):
         runner.run(folder, arrays())
     with pytest.raises(pto.ArgumentError, match="executor 'board'; allowed: engine, interpreter"):
         runner.run(folder, arrays(), executor="board")  # type: ignore[arg-type]

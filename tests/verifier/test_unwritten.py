@@ -16,6 +16,7 @@ func.func @f(%w: {W}, %given: {T}, %n: index, %c: i1, %x: i64) {{
   %c1 = arith.constant 1 : index
   %c2 = arith.constant 2 : index
   %a0 = arith.constant 0 : i64
+  %one = arith.constant 1.0 : f32
   %a = pto.alloc_tile : {T}
   %b = pto.alloc_tile : {T}
 """
@@ -57,6 +58,16 @@ WRITTEN = {
     "at an address that only execution knows": AT.format("p", "%x") + store("p"),
     "on one path": f"scf.if %c {{\n{load_('a')}}}\n" + store("a"),
     "in a loop that may not run": loop(load_("a")) + store("a"),
+    "one element": "pto.tsetval ins(%c0, %one : index, f32) outs(%a : " + T + ")\n" + store("a"),
+    "as a window that an insertion fills": f"pto.tinsert ins(%given, %c0, %c0 : {T}, index, index) "
+    f"outs(%a : {T})\n" + store("a"),
+    "by scattered elements": f"%j = pto.alloc_tile : {T.replace('f32', 'i32')}\n"
+    + f"%k = pto.bitcast %given : {T} -> {T.replace('f32', 'i32')}\n"
+    + f"pto.tscatter ins(%given, %k : {T}, {T.replace('f32', 'i32')}) outs(%a : {T})\n"
+    + store("a"),
+    "by gathered blocks": f"%u = pto.bitcast %given : {T} -> {T.replace('f32', 'ui32')}\n"
+    + f"pto.tgatherb ins(%given, %u : {T}, {T.replace('f32', 'ui32')}) outs(%a : {T})\n"
+    + store("a"),
     "in an earlier trip": load_("b") + loop(f"scf.if %c {{\n{neg('b', 'a')}}}\n" + load_("a")) + store("b"),
     "through a carried handle": f"%r = scf.for %i = %c0 to %n step %c1 iter_args(%h = %a) -> ({T}) {{\n"
     + load_("h")

@@ -25,7 +25,7 @@ from typing import Any
 
 from ...errors import FileError, objection
 from ...files import limit, parse_json
-from ...files.read import reason
+from ...files.read import unusable
 from .batch import Batch, Block, Failure
 from .coverage import PARTS
 
@@ -188,7 +188,7 @@ class Store:
         except sqlite3.IntegrityError as error:
             raise FileError(f"{self.name}: written by another campaign at the same time ({error})") from None
         except sqlite3.Error as error:
-            raise FileError(f"{self.name}: cannot be written: {error}") from None
+            raise unusable(self.name, "written", error) from None
 
 
 def _connected(path: Path | None) -> sqlite3.Connection:
@@ -201,7 +201,11 @@ def _connected(path: Path | None) -> sqlite3.Connection:
             # A transaction may be lost when the machine loses power, never when a process is killed.
             database.execute("PRAGMA synchronous=NORMAL")
         except sqlite3.Error as error:
-            raise FileError(f"{path}: cannot be opened as a store: {error}") from None
+            folder = Path(path or "").parent
+            fix = "" if folder.is_dir() else f"mkdir -p {folder}"
+            raise FileError(
+                f"{path}: cannot be opened as a store: {error}", allowed="a file in a folder", fix=fix
+            ) from None
         opened.pop_all()
     return database
 
@@ -258,7 +262,7 @@ def header(path: Path) -> None:
     except FileNotFoundError:
         raise FileError(f"{path}: no such store") from None
     except (OSError, ValueError) as error:
-        raise FileError(f"{path}: cannot be read: {reason(error)}") from None
+        raise unusable(path, "read", error) from None
     if start != _HEADER:
         problem = "is empty" if not start else "is no SQLite file"
         raise FileError(f"{path}: {problem}", allowed="a file that pto-jax fuzz --store wrote")

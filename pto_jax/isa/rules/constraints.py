@@ -12,7 +12,7 @@ from dataclasses import replace
 from enum import IntEnum
 from itertools import pairwise
 
-from ...ir import TILE_DTYPES, BLayout, DType, Language, Loc, TileType, Type, element_order, find_dtype
+from ...ir import TILE_DTYPES, BLayout, DType, Language, Loc, Pad, TileType, Type, element_order, find_dtype
 from ...profiles import Profile, ProfileName
 from ..declare import AttrMap, Breaker, Constraint, Finding, Operand, RegionRule, Site
 from .forbid import HEADERS as HEADERS, Types, edit, first_tile, forbid, retype, shrunk
@@ -113,6 +113,16 @@ def _allocated(name: str, t: TileType) -> str:
     if None in t.valid:
         return f"allocate {name} by its type, pto.tile_type({in_python(t)})"
     return f"{name} = {made_anew(t)}"
+
+
+def with_pad(site: Site, operand: str) -> str | None:
+    """The allocation of a tile whose type names the number that fills it."""
+    t, value = site.tile(operand), site.values.get(operand)
+    if t is None or value is None:
+        return None
+    padded = replace(t, pad=Pad.ZERO)
+    python = site.op.span is not None and site.op.span.python
+    return _allocated(value.name, padded) if python else f"{value} : {spelled(padded)}"
 
 
 def _row(column: TileType, cols: int) -> TileType:

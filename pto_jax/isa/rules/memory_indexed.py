@@ -62,7 +62,13 @@ def coalesce_given(site: Site) -> Iterator[Finding]:
     if "coalesce" in said or (stores and not modes):
         return
     beside = f" beside {modes[0]}" if modes else ""
-    yield None, f"coalesce is missing{beside}; allowed: coalesce = #pto<coalesce row> or elem"
+    yield None, f"coalesce is missing{beside}", _coalesce(site)
+
+
+def _coalesce(site: Site) -> str:
+    """The attribute as the language of the program writes it."""
+    python = site.op.span is not None and site.op.span.python
+    return 'coalesce="row" or "elem"' if python else "coalesce = #pto<coalesce row> or elem"
 
 
 def table_type(data: str, table: str) -> Constraint:
@@ -163,7 +169,7 @@ def loaded_indexes(view: str, workspace: str) -> Constraint:
         if d is not None and d.name != "i32":
             yield view, f"{view} has element type {d}; allowed: i32"
         if not isinstance(pick, ir.Coalesce):
-            yield None, "coalesce is missing; allowed: coalesce = #pto<coalesce row> or elem"
+            yield None, "coalesce is missing", _coalesce(site)
         elif (workspace in site.values) != (pick == ir.Coalesce.ELEM):
             got = f"{'a' if workspace in site.values else 'no'} {workspace}"
             yield None, f"{got} with coalesce {pick.name.lower()}; allowed: one with elem, none with row"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from pto_jax.api import parse
@@ -22,8 +24,10 @@ from pto_jax.failures.reduce import shrink
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, cases
 from pto_jax.ir import LANGUAGE_KEY
-from pto_jax.isa.history import spelled_out
-from pto_jax.profiles import PROFILE_NAMES, ProfileName
+from pto_jax.isa.history import left_out, spelled_out
+from pto_jax.isa.rules.conversions import conversions
+from pto_jax.oracle import OracleTile, run
+from pto_jax.profiles import PROFILE_NAMES, PROFILES, ProfileName
 
 TILE = "!pto.tile_buf<loc=vec, dtype={d}, rows=16, cols=64, v_row=16, v_col=64, blayout=row_major, \
 slayout=none_box, fractal=512, pad=0>"
@@ -128,3 +132,42 @@ def test_isolated_operations_keep_the_spelling(tmp_path: Path) -> None:
 def test_a_program_that_says_everything_stays_the_same_object() -> None:
     case = next(cases(1, 1, replace(PRESETS["straight"], only=frozenset({"tadd"}))))
     assert spelled_out(case.program, case.profile) is case.program
+
+
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_a_conversion_that_leaves_its_saturation_out_is_sent_with_the_mode_that_it_has(
+    target: ProfileName,
+) -> None:
+    """For every pair: OFF is sent only where it does what the profile's default does."""
+    for (src, dst), row in conversions(target).items():
+        text = f"%z = tcvt %x : !pto.tile<{src}, 1, 64> -> !pto.tile<{dst}, 1, 64>"
+        (op,) = spelled_out(parse(text, language="2026-04"), PROFILES[target]).walk()
+        assert row.saturation(op.attrs["sat_mode"]) == row.saturation(None), (src, dst)
+
+
+def test_what_is_sent_has_the_bits_of_the_program() -> None:
+    program = parse("%z = tcvt %x : !pto.tile<f32, 1, 16> -> !pto.tile<f16, 1, 16>", language="2026-04")
+    x = OracleTile(program.functions[0].args[0].type, np.full((1, 16), 1e6, np.float32))
+    sent = parse(str(spelled_out(program, PROFILES["a5"])))
+    for each in (program, sent):
+        assert run(each, (x,), profile="a5")["z"].data[0, 0] == 65504
+
+
+@pytest.mark.parametrize(
+    ("language", "target", "note"),
+    [
+        ("2026-08", "a5", "tcvt: sat_mode is left out, which means OFF here and ON in 2026-04 and in Python"),
+        ("2026-04", "a5", "tcvt: sat_mode is left out, which means ON here and OFF in texts since 2026-08"),
+        ("2026-08", "a2a3", ""),  # OFF has no effect there
+        ("2026-08", "cpu_sim", ""),
+    ],
+)
+def test_an_attribute_that_another_version_reads_otherwise_is_noted(
+    language: Any, target: ProfileName, note: str
+) -> None:
+    text = "%z = tcvt %x : !pto.tile<f32, 1, 16> -> !pto.tile<f16, 1, 16>"
+    notes = list(map(str, left_out(parse(text, language=language), PROFILES[target])))
+    assert [n.partition("; try:")[0] for n in notes] == ([note] if note else [])
+    for each in notes:
+        fixed = text.replace("%x :", f"%x {{{each.partition('; try: ')[2]}}} :")
+        assert list(left_out(parse(fixed, language=language), PROFILES[target])) == []
