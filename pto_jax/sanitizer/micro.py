@@ -87,8 +87,9 @@ def shadows_before(
     ``shadows`` is what the machine has of them.
     """
     load_rules()
-    values = dict(zip(operands, op.ins, strict=True))
-    real = {name: contents(operand, values[name]) for name, operand in operands.items()}
+    below = find_micro(op.name)
+    values = below.values(op) if below is not None else {}
+    real = {name: contents(operand, values.get(name)) for name, operand in operands.items()}
     undefined = {name: _undefined(operand, real[name]) for name, operand in operands.items()}
     with np.errstate(all="ignore"):
         if op.name in RULES:

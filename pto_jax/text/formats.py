@@ -484,7 +484,7 @@ _OPERATIONS = frozenset(
     psel pset_b16 pset_b32 pset_b8 psti psts pstu punpack pxor raw_fill_l1 redux_add redux_max redux_min
     resume rint round sbitset0 sbitset1 set_atomic_add set_atomic_bf16 set_atomic_f16 set_atomic_f32
     set_atomic_max set_atomic_min set_atomic_none set_atomic_s16 set_atomic_s32 set_atomic_s8
-    set_channel_para set_fix_clip_relu set_fpc set_loop1_stride_outtol1 set_loop1_stride_outtoub
+    set_channel_para set_ctrl set_fix_clip_relu set_fpc set_loop1_stride_outtol1 set_loop1_stride_outtoub
     set_loop1_stride_ubtoout set_loop2_stride_outtol1 set_loop2_stride_outtoub set_loop2_stride_ubtoout
     set_loop3_para set_loop_size_outtol1 set_loop_size_outtoub set_loop_size_ubtoout set_mov_pad_val
     set_mte2_nz_para set_pad_val_outtol1 set_quant_pre set_relu_alpha set_store_atomic_cfg shuffle_bfly
@@ -503,7 +503,7 @@ _CONFIGURES_CUBE = frozenset(
     """
     set_channel_para set_fix_clip_relu set_fpc set_loop1_stride_outtol1 set_loop2_stride_outtol1
     set_loop3_para set_loop_size_outtol1 set_mte2_nz_para set_pad_val_outtol1 set_quant_pre
-    set_relu_alpha get_ctrl set_ctrl sbitset0 sbitset1
+    set_relu_alpha
     """.split()
 )
 _VECTOR_ONLY = frozenset("uvld vselrv2 vintlvv2 vdintlvv2 vcbmax vcbmin vaddreluconv vmulconv".split())
@@ -535,8 +535,8 @@ _CUBE = re.compile(
 def outside(spelled: str) -> str:
     """The message for one of these that has no declaration: what it is of, and what there is instead.
 
-    >>> outside("pto.mte_gm_l1").partition(";")[0]
-    "got 'pto.mte_gm_l1' of cube code, which is not executed"
+    >>> outside("pto.mad_raw").partition(";")[0]
+    "got 'pto.mad_raw' of cube code, which is not executed"
     """
     name, allowed = spelled.removeprefix("pto."), "the operations of `pto-jax isa`"
     if name.startswith("ub."):
@@ -544,7 +544,10 @@ def outside(spelled: str) -> str:
     elif name.startswith("vmi."):
         what = "VMI code"
     elif _CUBE.match(name) or name in _CONFIGURES_CUBE:
-        what, allowed = "cube code", "matrix instructions on tiles"
+        what, allowed = (
+            "cube code",
+            "the cube operations of `pto-jax isa micro`, matrix instructions on tiles",
+        )
     elif name in _VECTOR_ONLY:
         what = "vector code of unknown meaning"
     else:
