@@ -792,14 +792,16 @@ _FRACTIONAL_TEXT = (
 )
 
 
+_NAMES = {"gm": "global memory", "l1": "L1", "ub": "the unified buffer"}
+
+
 def _copy(name: str, first: str, second: str, pipe: Pipe, words: str, **more: object) -> MicroOperation:
     """A copy of blocks of 32 bytes with gaps behind a burst."""
     spaces = {"gm": "g*", "ub": "@ub", "l1": "@l1"}
     core = (lambda call, numbers: numbers.get("sid", 0)) if first == "l1" else None
     return micro(
         name,
-        "Bursts of 32-byte blocks "
-        f"from {_MEMORIES.get(first, 'global memory')} into {'L1' if second == 'l1' else 'the unified buffer'}.",
+        f"Bursts of 32-byte blocks from {_NAMES[first]} into {_NAMES[second]}.",
         f"{first} {second} {words}",
         f"{spaces[first]} {spaces[second]} " + " ".join("i64" for _ in words.split()),
         kind="memory",

@@ -546,7 +546,7 @@ def outside(spelled: str) -> str:
     elif _CUBE.match(name) or name in _CONFIGURES_CUBE:
         what, allowed = (
             "cube code",
-            "the cube operations of `pto-jax isa micro`, matrix instructions on tiles",
+            "those of `pto-jax isa micro`, and matrix instructions on tiles",
         )
     elif name in _VECTOR_ONLY:
         what = "vector code of unknown meaning"
