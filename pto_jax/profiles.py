@@ -26,6 +26,8 @@ OPTIONS = (
 )
 
 KIB = 1024
+#: Bytes from a buffer of parameters to the next one, as addresses count them.
+SEGMENT = 64 * KIB
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +58,13 @@ class Profile:
             return profile, (self.name,)
         values = (getattr(self, f.name) for f in fields(self))
         return Profile, tuple(dict(v) if isinstance(v, Mapping) else v for v in values)
+
+    def addresses(self, loc: Loc) -> int:
+        """How many addresses pointers into a buffer have.
+
+        Slopes of ReLU have a buffer of their own, :data:`SEGMENT` bytes behind the parameters of quantisation.
+        """
+        return self.capacity[loc] + (SEGMENT if loc == Loc.SCALING else 0)
 
     def has_dtype(self, d: DType) -> bool:
         """Whether tiles of the element type exist at all (the overview page's table)."""

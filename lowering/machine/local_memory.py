@@ -290,7 +290,7 @@ class LocalPlace(Place):
         """The address of the cell, and the end of its memory space; of a tile its own bytes."""
         if self.pointer.tile is not None:
             return 0, size
-        return self.slot.cell.begin, self.machine.semantics.profile.capacity[Loc[self.pointer.space.name]]
+        return self.slot.cell.begin, self.machine.semantics.profile.addresses(Loc[self.pointer.space.name])
 
     def taken(self, flat: Array, first: Scalar, at: int, count: int) -> Array:
         """The words, of a loop whose trips are executed at once those of all trips."""

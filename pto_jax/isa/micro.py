@@ -266,7 +266,13 @@ def micro(
     **elements: str,
 ) -> MicroOperation:
     """A declaration; ``elements`` by letter and ``choices`` by attribute are words with blanks between."""
-    uses = tuple(Effect(p.access, "global" if p.pointer == "gm" else "tile", p.pointer) for p in places)
+    names = (
+        text.replace("->", " ").replace("[", " ").replace(":", "").replace("]", "").replace("?", "").split()
+    )
+    words = dict(zip(names, types.replace("->", " ").split(), strict=False))
+    uses = tuple(
+        Effect(p.access, "global" if words[p.pointer].startswith("g") else "tile", p.pointer) for p in places
+    )
     return MicroOperation(
         name,
         summary,

@@ -84,7 +84,7 @@ class Memory:
             memory = self.machine.buffers[pointer.buffer]
             return memory, int(pointer.offset) * pointer.dtype.storage_bits // 8, len(memory)
         place = self.machine.local(pointer, self.op)
-        capacity = self.machine.policy.profile.capacity[Loc[pointer.space.name]]
+        capacity = self.machine.policy.profile.addresses(Loc[pointer.space.name])
         return place.buffer.bytes, place.address, capacity
 
     def read(self, pointer: Operand, offsets: Array) -> Array:
