@@ -112,7 +112,8 @@ class Box:
             (pitch * 8 // self.width, count, k) for k, (count, pitch) in enumerate(self.axes) if count > 1
         ]
         axes.sort(reverse=True)
-        extents, outer = [], 0
+        extents: list[int] = []
+        outer = 0
         for pitch, count, _ in axes:
             extents.append(count if not extents else outer // pitch if pitch and not outer % pitch else 0)
             if extents[-1] < count or pitch <= 0:
@@ -376,9 +377,15 @@ def _grouped(total: Shaped[Array, "m n"], width: int) -> Shaped[Array, "groups m
     """Columns in groups, zeros behind the last one."""
     m, n = total.shape
     groups = -(-n // width)
-    xp: Any = np if isinstance(total, np.ndarray) else jnp
-    padded = xp.pad(total, ((0, 0), (0, groups * width - n)))
+    padded = jnp.pad(total, ((0, 0), (0, groups * width - n)))
     return padded.reshape(m, groups, width).transpose(1, 0, 2)
+
+
+def _in_groups(m: int, n: int, width: int) -> Bool[np.ndarray, "groups m width"]:
+    """Which elements of groups of columns are columns."""
+    groups = -(-n // width)
+    columns = np.arange(groups * width).reshape(groups, 1, width)
+    return np.broadcast_to(columns < n, (groups, m, width))
 
 
 def _scales(place: Place, rows: int, k: int) -> UInt[Array, "rows groups"]:
@@ -467,7 +474,7 @@ def _multiply(
     keeps = _keeps(call) or lhs.dtype.is_integer
     product = _product(Product(lhs.dtype, rhs.dtype, rounding, keeps, machine.semantics))
     total = product(x, y, scales, start, bias)
-    store(dst, box, _grouped(total, SIDE), _grouped(np.ones((rows, cols), bool), SIDE))
+    store(dst, box, _grouped(total, SIDE), _in_groups(rows, cols, SIDE))
     return ()
 
 
@@ -644,7 +651,7 @@ def _store(
     dst_stride: Any, **more: Any,
 ) -> tuple[()]:  # fmt: skip
     rows, cols, before, behind = _sizes(call, m=m, n=n, src_stride=src_stride, dst_stride=dst_stride)
-    loop = (1, 0, 0)
+    loop: tuple[int, ...] = (1, 0, 0)
     if "loop_count" in more:
         loop = _sizes(call, **{f: more[f] for f in ("loop_count", "loop_source", "loop_target")})
     layout = str(call.attributes.get("layout", "nz2nd"))
@@ -686,7 +693,7 @@ def _put(
             box = Box(width, (outer, (rows, size), (cols, stride)))
         case "nz2nz":
             box = Box(width, (outer, (-(-cols // group), stride), (rows, group * size), (group, size)))
-            there = np.stack([_grouped(np.ones((rows, cols), bool), group)] * count)
+            there = np.stack([_in_groups(rows, cols, group)] * count)
             words = jnp.stack([_grouped(part, group) for part in words])
         case _:
             box = Box(width, (outer, (rows, stride), (cols, size)))

@@ -157,7 +157,7 @@ def _integer_sums(
 def _shortened(c: Context, words: UInt[Array, "*shape"]) -> UInt[Array, "*shape"]:
     """float32 operands rounded to the short format while an f32 mode is on."""
     mode, mantissa = c.attrs.get(ROUNDING_STATE), SHORT_MANTISSA.get(c.semantics.profile.name)
-    if mode is None or mantissa is None or c.dtype("a") != F32:
+    if not isinstance(mode, RoundMode) or mantissa is None or c.dtype("a") != F32:
         return words
     return shortened(words, mantissa, mode)
 
