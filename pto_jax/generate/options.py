@@ -253,6 +253,7 @@ class Options:
     depth: int = 2
     defined: bool = False
     micro: bool = False
+    cube: bool = False
 
 
 def on_blocks(options: Options, grid: int | None) -> Options:
@@ -358,6 +359,7 @@ ORDERED = replace(
 RANKS = replace(STRAIGHT, ranks=1.0, mutants=0.25)
 #: Kept apart too: kernels of another level, on one profile.
 MICRO = replace(STRAIGHT, micro=True, control=0.3, statements=12, turns=5, profiles=("a5",))
+CUBE = replace(STRAIGHT, cube=True, profiles=("a5",))
 #: Printing programs: kept apart from the presets, machines differ in where they print.
 OUTPUT = replace(STRAIGHT, output=0.3, functions=0.5)
 #: Options that campaigns take turns in, by name.
@@ -374,9 +376,10 @@ PRESETS = {
     "ordered": ORDERED,
     "ranks": RANKS,
     "micro": MICRO,
+    "cube": CUBE,
 }
 #: The presets that campaigns and strategies take in turn where none is named.
-IN_TURN = tuple(name for name in PRESETS if name not in ("ordered", "ranks", "micro"))
+IN_TURN = tuple(name for name in PRESETS if name not in ("ordered", "ranks", "micro", "cube"))
 #: What the programs of each preset are for.
 DESCRIPTIONS = {
     "straight": "instructions one after the other, of all types, attributes and valid regions",
@@ -391,4 +394,5 @@ DESCRIPTIONS = {
     "ordered": "flags, events and barriers between dependent operations only (for races)",
     "ranks": "2 to 4 processors: copies, signals, collectives; a quarter are mutants (for races)",
     "micro": "kernels of micro-operations: registers, masks, loads, stores, transfers (a5)",
+    "cube": "kernels of the cube unit: fractals, products, stores of accumulators (a5)",
 }

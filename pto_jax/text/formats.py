@@ -387,7 +387,7 @@ class Format:
     @cached_property
     def flat(self) -> tuple[Item, ...]:
         """The parts, those of optional parts in their place."""
-        return tuple(j for i in self.items for j in (i.items if isinstance(i, OptionalItem) else (i,)))
+        return tuple(_flat(self.items))
 
     @cached_property
     def grouped(self) -> bool:
@@ -431,6 +431,11 @@ class Format:
                 for i in self.flat
             )
         )
+
+
+def _flat(items: tuple[Item, ...]) -> Iterator[Item]:
+    for item in items:
+        yield from _flat(item.items) if isinstance(item, OptionalItem) else (item,)
 
 
 def _operands(
