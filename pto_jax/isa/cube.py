@@ -936,7 +936,7 @@ _STAGING = (
             ),
             Decision(
                 "Which addresses does the memory of parameters have?",
-                "Two parts of equal size: from 0 on, for words of quantisation, and from 65536 on, for slopes. "
+                "Two parts of equal size: from 0 on for words of quantisation, from 65536 on for slopes. "
                 "A store reads them where its pointer says.",
                 f"{_EXPANSION}: bits 15:0 are the address in a part; a public case has slopes at 65600",
             ),
