@@ -26,8 +26,8 @@ OPTIONS = (
 )
 
 KIB = 1024
-#: Bytes from a buffer of parameters to the next one, as addresses count them.
-SEGMENT = 64 * KIB
+#: Addresses between the beginnings of the two parts that the memory of parameters has: quantisation, slopes.
+PART = 64 * KIB
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +59,14 @@ class Profile:
         values = (getattr(self, f.name) for f in fields(self))
         return Profile, tuple(dict(v) if isinstance(v, Mapping) else v for v in values)
 
-    def addresses(self, loc: Loc) -> int:
-        """How many addresses pointers into a buffer have.
+    def end(self, loc: Loc, address: int) -> int:
+        """Where the on-chip memory that an address is in ends: parameters have two, ``PART`` bytes apart.
 
-        Slopes of ReLU have a buffer of their own, :data:`SEGMENT` bytes behind the parameters of quantisation.
+        >>> [A5.end(Loc.SCALING, at) for at in (0, 65600)]
+        [4096, 69632]
         """
-        return self.capacity[loc] + (SEGMENT if loc == Loc.SCALING else 0)
+        part = PART if loc == Loc.SCALING and PART <= address < 2 * PART else 0
+        return part + self.capacity[loc]
 
     def has_dtype(self, d: DType) -> bool:
         """Whether tiles of the element type exist at all (the overview page's table)."""

@@ -290,7 +290,9 @@ class LocalPlace(Place):
         """The address of the cell, and the end of its memory space; of a tile its own bytes."""
         if self.pointer.tile is not None:
             return 0, size
-        return self.slot.cell.begin, self.machine.semantics.profile.addresses(Loc[self.pointer.space.name])
+        address = self.pointer.address if isinstance(self.pointer.address, int) else 0
+        end = self.machine.semantics.profile.end(Loc[self.pointer.space.name], address)
+        return self.slot.cell.begin, end
 
     def taken(self, flat: Array, first: Scalar, at: int, count: int) -> Array:
         """The words, of a loop whose trips are executed at once those of all trips."""

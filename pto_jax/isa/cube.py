@@ -934,6 +934,12 @@ _STAGING = (
                 "In 64 bytes.",
                 "copies of parameters in the headers of pto-isa for a5 (TMov.hpp); sizes in public cases",
             ),
+            Decision(
+                "Which addresses does the memory of parameters have?",
+                "Two parts of equal size: from 0 on for words of quantisation, from 65536 on for slopes. "
+                "A store reads them where its pointer says.",
+                f"{_EXPANSION}: bits 15:0 are the address in a part; a public case has slopes at 65600",
+            ),
         ),
         between_scopes=True,
         source=_PAGE,

@@ -198,8 +198,7 @@ class MicroOperation:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of everything that the types stand for: operands, strings, results."""
-        parts = (w.removesuffix("?") for part in self.words for w in part)
-        return tuple(n for w in parts for n in w.replace(":", "").replace("]", "").split("["))
+        return _names(self.text)
 
     @cached_property
     def results(self) -> tuple[str, ...]:
@@ -266,12 +265,10 @@ def micro(
     **elements: str,
 ) -> MicroOperation:
     """A declaration; ``elements`` by letter and ``choices`` by attribute are words with blanks between."""
-    names = (
-        text.replace("->", " ").replace("[", " ").replace(":", "").replace("]", "").replace("?", "").split()
-    )
-    words = dict(zip(names, types.replace("->", " ").split(), strict=False))
+    reached = dict(zip(_names(text), types.replace("->", " ").split(), strict=True))
     uses = tuple(
-        Effect(p.access, "global" if words[p.pointer].startswith("g") else "tile", p.pointer) for p in places
+        Effect(p.access, "global" if reached[p.pointer].startswith("g") else "tile", p.pointer)
+        for p in places
     )
     return MicroOperation(
         name,
@@ -300,6 +297,12 @@ def micro(
         limits or {},
         between_scopes,
     )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """The names among the words of a signature."""
+    parts = (w.removesuffix("?") for w in text.replace("->", " ").split())
+    return tuple(n for w in parts for n in w.replace(":", "").replace("]", "").split("["))
 
 
 def _syntax(operands: Sequence[str], results: Sequence[str]) -> str:

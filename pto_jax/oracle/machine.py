@@ -306,7 +306,7 @@ class ReferenceMachine:
             return Place(place.buffer, place.address + int(pointer.address))
         loc = Loc[pointer.space.name]
         space = self._spaces.setdefault((memory_core(self._core, pointer), loc), self.buffer())
-        space.reserve(self.policy.profile.addresses(loc))
+        space.reserve(self.policy.profile.end(loc, int(pointer.address)))
         return Place(space, int(pointer.address))
 
     def load(self, op: Op, pointer: Pointer | LocalPointer, dtype: DType) -> Scalar:

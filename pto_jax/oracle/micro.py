@@ -84,8 +84,8 @@ class Memory:
             memory = self.machine.buffers[pointer.buffer]
             return memory, int(pointer.offset) * pointer.dtype.storage_bits // 8, len(memory)
         place = self.machine.local(pointer, self.op)
-        capacity = self.machine.policy.profile.addresses(Loc[pointer.space.name])
-        return place.buffer.bytes, place.address, capacity
+        end = self.machine.policy.profile.end(Loc[pointer.space.name], place.address)
+        return place.buffer.bytes, place.address, end
 
     def read(self, pointer: Operand, offsets: Array) -> Array:
         """The bytes at offsets from a pointer."""

@@ -22,6 +22,7 @@ from ..isa.rules.registers import BLOCK, element, governed, lanes, saturates
 from ..oracle.machine import ReferenceMachine
 from ..oracle.micro import MEMORY_RULES, RULES, Memory, contents, load_rules
 from ..oracle.numbers import Array, decode
+from . import cube
 from .shadow import Shadow, ShadowBuffer
 from .step import ShadowState
 
@@ -104,8 +105,9 @@ def shadows_before(
         if any(v.any() for v in moved.values()):
             memory.origin_id = shadows.origins.id_of("undefined lanes of a register", op)
         plain = replace(call, attributes={**call.attributes, "atomic": "", "pad_value": 0})
-        given = {**real, **moved, **({"pad": np.zeros_like(real["pad"])} if "pad" in real else {})}
-        results = MEMORY_RULES[op.name](plain, memory, **given)
+        zeros = {"pad": np.zeros_like(real["pad"])} if "pad" in real else {}
+        rule = cube.RULES.get(op.name, MEMORY_RULES[op.name])
+        results = rule(plain, memory, **{**real, **moved, **zeros})
     return None if op.name in SORTING else tuple(np.asarray(v) for v in results)
 
 
