@@ -516,6 +516,9 @@ def _store_rules(op: Op) -> Iterator[str]:
         yield "got nz2nd with an operand; allowed: nz2nd"
     if op.attrs.get("nan") is not None and op.attrs.get("saturate") != "sat":
         yield "got nosat(preserve_nan); allowed: sat(preserve_nan), nosat"
+    atomic = op.attrs.get("atomic_type")
+    if atomic is not None and target and str(atomic).replace("s", "i") != target:
+        yield f"got an atomic store of {atomic} into {target}; allowed: the type of the destination"
     split = op.attrs.get("split")
     beside = [n for n in ("quant_mode", "relu_mode") if n in op.attrs]
     if split is not None and (beside or op.attrs.get("layout") not in (None, "nz2nd")):
@@ -679,13 +682,15 @@ def _store(space: str, more: str, behind: str, tail: str, places: Sequence[Place
         ),
         rules=(_store_rules,),
         refused=" ".join(_NOT_EXECUTED),
-        limits={"m": _LIMIT, "n": _LIMIT},
+        limits={"m": _LIMIT, "n": _LIMIT, **_HINTS},
         decisions=(_QUANTISED, _LAST, _CONTROL, _ACC_UNITS, _SPLIT),
         between_scopes=True,
         source=_PAGE,
     )
 
 
+#: Least and greatest vector cores, and hints of paths to global memory.
+_HINTS = {"core": (0, 1), "sid": (0, 3), "l2": (0, 15)}
 _MEMORIES = {"l1": "L1", "gm": "global memory", "ub": "the unified buffer of one vector core or of two"}
 _STORES = (
     _store("l1", "", "", "", [_place("dst", "write", _results)]),
