@@ -57,6 +57,9 @@ def values(array: np.ndarray, element: str) -> np.ndarray:
     return array.astype(np.float64)
 
 
+Clause = tuple[str, tuple[Any, ...]]
+
+
 def empty(element: str, *shape: int) -> np.ndarray:
     return np.zeros(shape, ARRAYS[element])
 
@@ -337,23 +340,24 @@ def test_a_fill_repeats_a_word_and_skips_gaps(bits: int, value: int) -> None:
 
 
 def test_copies_of_blocks_have_gaps_behind_bursts_and_loops_over_bytes() -> None:
-    kernel = Kernel({"x": "ui8", "y": "ui8"})
-    l1, ub, ub2 = kernel.at("l1", 0, "ui8"), kernel.at("ub", 0, "ui8"), kernel.at("ub", 4096, "ui8")
-    back = kernel.at("l1", 8192, "ui8")
-    kernel.op("copy_gm_to_cbuf", "", kernel.gm("x"), l1, 4, 2, 1, 0)
+    kernel = Kernel({"x": "ui8", "y": "ui8", "z": "ui8"})
+    l1, back, last = (kernel.at("l1", at, "ui8") for at in (0, 8192, 16384))
+    ub, other, out = (kernel.at("ub", at, "ui8") for at in (0, 4096, 8192))
     nburst = "{}, {}, {} nburst({}, {}, {})"
+    kernel.op("copy_gm_to_cbuf", "", kernel.gm("x"), l1, 4, 2, 1, 0)
     kernel.op("mte_l1_ub", nburst + " loop({}, {}, {})", l1, ub, 1, 2, 1, 0, 2, 128, 64)
     kernel.lines[-1] = kernel.lines[-1].replace("ub>, i64, i64, i64, i64,", "ub>, i64, i64, i64, i64, loop")
     kernel.op("mte_ub_l1", nburst, ub, back, 2, 2, 0, 1)
-    kernel.op("copy_cbuf_to_ubuf", "", back, ub2, 0, 3, 1, 0, 1)
-    kernel.op("copy_ubuf_to_cbuf", "", ub2, back, 0, 1, 6, 0, 0)
-    kernel.op("mte_l1_ub", nburst, back, ub, 6, 1, 0, 0)
-    kernel.op("mte_ub_gm", nburst, ub, kernel.gm("y"), 192, 1, 0, 0)
-    x = RNG.integers(0, 256, (16, 32)).astype(np.uint8)
-    dense = x.reshape(-1)[: 12 * 32].reshape(4, 3, 32)[:, :2].reshape(8, 32)
-    first = np.stack([dense[4 * i + 2 * j] for i in range(2) for j in range(2)])
-    found = kernel.run(x=x, y=np.zeros((6, 32), np.uint8))["y"]
-    assert (found[::2][:2] == first[:2]).all()
+    kernel.op("copy_cbuf_to_ubuf", "", back, other, 0, 2, 1, 2, 1)
+    kernel.op("copy_ubuf_to_cbuf", "", other, last, 0, 2, 1, 1, 0)
+    for source, name, blocks in ((back, "y", 5), (last, "z", 2)):
+        kernel.op("mte_l1_ub", nburst, source, out, blocks, 1, 0, 0)
+        kernel.op("mte_ub_gm", nburst, out, kernel.gm(name), 32 * blocks, 1, 0, 0)
+    x = RNG.integers(0, 256, (12, 32)).astype(np.uint8)
+    found = kernel.run(x=x, y=np.zeros((5, 32), np.uint8), z=np.zeros((2, 32), np.uint8))
+    dense = x.reshape(4, 3, 32)[:, :2].reshape(8, 32)
+    assert (found["y"][[0, 1, 3, 4]] == dense[[0, 2, 4, 6]]).all()
+    assert (found["z"] == dense[[0, 4]]).all()
 
 
 # -- stores ------------------------------------------------------------------------------------------------
@@ -362,34 +366,42 @@ def test_copies_of_blocks_have_gaps_behind_bursts_and_loops_over_bytes() -> None
 def stored(
     sums: np.ndarray,
     target: str,
-    *clauses: tuple[str, tuple[Any, ...]] | str,
+    *clauses: Clause | str,
     start: np.ndarray | None = None,
+    strides: tuple[int, int] | None = None,
+    shape: tuple[int, int] | None = None,
     before: Any = None,
     **arrays: np.ndarray,
 ) -> np.ndarray:
-    """What a store makes of sums [m, n]: a left factor times the identity, or of integers in bytes.
+    """What a store makes of sums [m, n], or of the first ``shape`` of them.
 
-    ``before`` adds lines to the kernel, and returns further clauses; ``arrays`` are further arguments.
+    ``before`` adds lines to the kernel and returns clauses; ``arrays`` are further arguments.
     """
     m, n = sums.shape
-    integer = sums.dtype == np.int32
-    element = "i8" if integer else "f32"
-    names = {str(np.dtype(np.uint64)): "ui64", "float32": "f32"}
-    kernel = Kernel(
-        {"a": element, "b": element, "y": target} | {k: names[str(v.dtype)] for k, v in arrays.items()}
-    )
-    clauses = (*(before(kernel) if before else ()), *clauses)
-    a, b = (digits(sums), np.tile(DIGITS, n)) if integer else (sums, np.eye(n, dtype=np.float32))
-    if integer:
-        b = np.zeros((n, n * len(DIGITS)), np.int8)
-        for j in range(n):
-            b[j, j * len(DIGITS) : (j + 1) * len(DIGITS)] = DIGITS
+    element = "i8" if sums.dtype == np.int32 else "f32"
+    more = {name: {"uint64": "ui64", "float32": "f32"}[str(v.dtype)] for name, v in arrays.items()}
+    kernel = Kernel({"a": element, "b": element, "y": target} | more)
+    own = before(kernel) if before else []
+    if element == "i8":
+        a, b = digits(sums), np.kron(np.eye(n, dtype=np.int8), DIGITS)
+    else:
+        a, b = exceptional(sums)
     sizes = (m, n, a.shape[1])
-    end = "disable_gemv" if integer else "disable_gemv nosat"
+    end = "disable_gemv" if element == "i8" else "disable_gemv nosat"
     made = kernel.product("mad", *kernel.factors("a", "b", sizes), sizes, end=end)
-    kernel.store(made, kernel.gm("y"), (m, n), *clauses)
+    kernel.store(made, kernel.gm("y"), shape or (m, n), *own, *clauses, strides=strides)
     y = np.zeros((m, n), ARRAYS[target]) if start is None else start
     return kernel.run(a=a, b=b, y=y, **arrays)["y"]
+
+
+def exceptional(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Factors [m, k] and [n, k] of numbers that may be infinite or NaN."""
+    m, n = sums.shape
+    if np.isfinite(sums).all():
+        # A product with the identity makes +0 of -0.
+        return sums, np.eye(n, dtype=np.float32)
+    assert m == 1
+    return np.ones((1, 1), np.float32), np.ascontiguousarray(sums.T)
 
 
 #: Weights of bytes whose sum is any number up to some hundred thousands.
@@ -412,57 +424,385 @@ def digits(sums: np.ndarray) -> np.ndarray:
 
 
 FINITE = np.array(
-    [[1.5, -2.25, 300.0, -0.0, 0.3, 1e5, -1e5], [17.3, -40.5, 0.5, 1.5, 2.5, -3.5, 6e4]], np.float32
+    [[1.5, -2.25, 300.0, -1e-9, 0.3, 1e5, -1e5], [17.3, -40.5, 0.5, 1.5, 2.5, -3.5, 6e4]], np.float32
 )
 WHOLE = np.array([[100, -100, 5, 0, -7, 120000, -120000], [1, 2, 3, -4, 255, 256, 70000]], np.int32)
-SCALAR = {"f16": np.float16(0.75), "bf16": np.float32(0.75), "f32": np.float32(0.7)}
-EXCEPTIONAL = np.array([[np.inf, -np.inf, np.nan, 1e9, -1e9, 1.0]], np.float32)
+EXCEPTIONAL = np.array([[np.inf, -np.inf, np.nan, 1e9, -1e9, 1.0, -1.0]], np.float32)
+SCALES = np.array([1.0, 0.5, -2.0, 1 + 2**-10, 0.0, 0.25, 1e-3], np.float32)
+SLOPES = np.array([0.5, 0.25, 2.0, -1.0, 0.0, 0.125, 0.3], np.float32)
+
+
+def shorter(scales: np.ndarray) -> np.ndarray:
+    """Scales as words of parameters have them, with ten bits of fraction."""
+    return (scales.view(np.uint32) >> np.uint32(13) << np.uint32(13)).view(np.float32)
+
+
+def words_of(scales: np.ndarray, offsets: Any = 0, signed: Any = 0, shifts: Any = 0) -> np.ndarray:
+    """Words of parameters, one for a column."""
+    fields = (np.asarray(v, np.int64) for v in (offsets, signed, shifts))
+    offset, sign, shift = (np.broadcast_to(v, scales.shape).astype(np.uint64) for v in fields)
+    words = scales.view(np.uint32).astype(np.uint64) | (shift << np.uint64(32))
+    return np.asarray(words | ((offset & np.uint64(511)) << np.uint64(37)) | (sign << np.uint64(46)))
+
+
+def parameters(mode: str) -> Any:
+    """Lines that load words of parameters, and the clause with them."""
+    return lambda kernel: [(f"pre_quant({{}}, mode = {mode})", (loaded(kernel, "words", 0),))]
+
+
+def slopes() -> Any:
+    """Lines that load a slope for every column, and the clause with them."""
+    return lambda kernel: [("pre_relu({}, mode = vector_relu)", (loaded(kernel, "slopes", 65536 + 64),))]
+
+
+def loaded(kernel: Kernel, name: str, at: int) -> Typed:
+    """An argument in the memory of parameters."""
+    t = kernel.buffers[name]
+    row = kernel.at("l1", ROW, t)
+    kernel.copy(kernel.gm(name), row, 7 * size_of(t))
+    kernel.op("mte_l1_fb", "{}, {}, {} nburst({}, {}, {})", row, kernel.at("fb", at, t), 1, 1, 0, 0)
+    return kernel.at("fb", at, "f32")
+
+
+def slope(value: float, element: str = "f32") -> Any:
+    """The clause with one slope for all columns."""
+    return lambda kernel: [("pre_relu({}, mode = scalar_relu)", (kernel.number(value, element),))]
+
+
+def clip(limit: float, element: str) -> Any:
+    """The clause with a limit and without ReLU."""
+    return lambda kernel: [("pre_relu(mode = no_relu, clip = {})", (kernel.number(limit, element),))]
+
+
+def both(first: Any, second: Any) -> Any:
+    """Two clauses, one after the other."""
+    return lambda kernel: [*first(kernel), *second(kernel)]
+
+
+def number(mode: str, value: float, element: str = "f32") -> Any:
+    """The clause with one number for all columns."""
+    return lambda kernel: [(f"pre_quant({{}}, mode = {mode})", (kernel.number(value, element),))]
 
 
 def to(values: np.ndarray, target: str) -> np.ndarray:
     """Numbers as results, to nearest even."""
-    with np.errstate(over="ignore"):
-        return values.astype(ARRAYS[target])
+    with np.errstate(all="ignore"):
+        return np.asarray(values.astype(ARRAYS[target]))
 
 
-@pytest.mark.parametrize(("mode", "target"), [
+def same(found: np.ndarray, want: np.ndarray) -> bool:
+    """Whether arrays of floats are equal, NaN included, and zeros have equal signs."""
+    a, b = (np.asarray(v).astype(np.float64) for v in (found, want))
+    return np.array_equal(a, b, equal_nan=True) and bool((np.signbit(a) == np.signbit(b))[~np.isnan(a)].all())
+
+
+SCALED = [
     ("qf322f16_pre", "f16"), ("qf322bf16_pre", "bf16"), ("qf322f32_pre", "f32"), ("qf322fp8_pre", "f8E4M3FN"),
     ("qf322fp8_pre", "f8E5M2"), ("deqf16", "f16"), ("qs322bf16_pre", "bf16"),
-])  # fmt: skip
-@pytest.mark.parametrize("payload", ["f16", "bf16", "f32", "vec"])
-def test_scales_of_one_number_or_one_for_a_column(mode: str, target: str, payload: str) -> None:
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("mode", "target"), SCALED)
+@pytest.mark.parametrize("payload", ["f16", "bf16", "f32", "words"])
+def test_a_scale_is_one_number_or_a_short_float_for_each_column(mode: str, target: str, payload: str) -> None:
     sums = WHOLE if mode in ("deqf16", "qs322bf16_pre") else FINITE
-    if payload == "vec":
-        scales = np.array([1.0, 0.5, -2.0, 1 + 2**-10, 0.0, 0.25, 1e-3], np.float32)[: sums.shape[1]]
-        short = (scales.view(np.uint32) >> np.uint32(13) << np.uint32(13)).view(np.float32)
-        found = stored(
-            sums, target, "nz2nd", before=vector_words(mode), words=scales.view(np.uint32).astype(np.uint64)
-        )
+    if payload == "words":
+        scale: Any = shorter(SCALES)
+        found = stored(sums, target, "nz2nd", before=parameters(f"{mode}_vec"), words=words_of(SCALES))
     else:
-        short = np.float32(SCALAR[payload])
-        found = stored(
-            sums,
-            target,
-            "nz2nd",
-            before=lambda k: [(f"pre_quant({{}}, mode = {mode}_scalar)", (k.number(float(short), payload),))],
-        )
-    want = to(sums.astype(np.float32) * short, target)
-    assert (found.astype(np.float64) == want.astype(np.float64)).all() or (
-        np.isnan(found.astype(float)) == np.isnan(want.astype(float))
+        value = {"f16": 0.75, "bf16": -0.375, "f32": 0.7}[payload]
+        scale = np.float32(value)
+        found = stored(sums, target, "nz2nd", before=number(f"{mode}_scalar", value, payload))
+    assert same(found, to(sums.astype(np.float32) * scale, target))
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.25])
+def test_results_of_hif8_are_the_nearest_codes(scale: float) -> None:
+    codes = decode(np.arange(256, dtype=np.uint8), dtype("hif8"))
+    whole = np.where(np.isfinite(codes), codes, 0.0).astype(np.float32)
+    sums = (whole[None, :60] / np.float32(scale)).astype(np.float32)
+    found = stored(sums, "!pto.hif8", "nz2nd", before=number("qf322hif8_pre_scalar", scale))
+    assert (found == np.where(sums == 0, 0, np.arange(60))).all()
+
+
+@pytest.mark.parametrize("target", ["i8", "ui8"])
+@pytest.mark.parametrize("source", ["f32", "i32"])
+def test_bytes_are_rounded_moved_by_an_offset_and_clamped(source: str, target: str) -> None:
+    sums, mode = (FINITE, "qf322b8_pre") if source == "f32" else (WHOLE, "req8")
+    low, high = (-128, 127) if target == "i8" else (0, 255)
+    found = stored(sums, target, "nz2nd", before=number(f"{mode}_scalar", 0.7))
+    y = np.rint(sums.astype(np.float32) * np.float32(0.7))
+    assert (found == np.clip(y, low, high)).all()
+
+    offsets, signed = np.array([0, 3, -100, 7, -255, 255, 1]), np.array([0, 1, 0, 1, 1, 0, 0])
+    words = words_of(SCALES, offsets, signed)
+    found = stored(sums, target, "nz2nd", before=parameters(f"{mode}_vec"), words=words)
+    y = np.rint(sums.astype(np.float32) * shorter(SCALES)).clip(-256, 255) + offsets
+    want = np.clip(y, np.where(signed, -128, 0), np.where(signed, 127, 255)).astype(np.int64)
+    assert (found.astype(np.uint8) == want.astype(np.uint8)).all()
+
+
+def test_bytes_of_exceptional_numbers() -> None:
+    found = stored(EXCEPTIONAL, "i8", "nz2nd", before=number("qf322b8_pre_scalar", 1.0))
+    assert found.tolist() == [[127, -128, 0, 127, -128, 1, -1]]
+
+
+def test_shifts_make_16_bits() -> None:
+    shifts = np.array([0, 1, 2, 3, 4, 15, 0])
+    words = words_of(SCALES, shifts=shifts)
+    found = stored(WHOLE, "i16", "nz2nd", before=parameters("deqs16_vec"), words=words)
+    assert (found == np.clip(WHOLE >> (shifts + 1), -32768, 32767)).all()
+
+
+@pytest.mark.parametrize(
+    ("mode", "target"), [("f32_f16", "f16"), ("f32_bf16", "bf16"), ("", "f16"), ("", "bf16")]
+)
+def test_plain_conversions_ignore_their_number(mode: str, target: str) -> None:
+    found = stored(FINITE, target, "nz2nd", before=number(mode, 3.0) if mode else None)
+    assert same(found, to(FINITE, target))
+
+
+@pytest.mark.parametrize("source", [FINITE, WHOLE], ids=["f32", "i32"])
+def test_sums_are_stored_as_they_are(source: np.ndarray) -> None:
+    assert (
+        stored(source, str(source.dtype).replace("float", "f").replace("int", "i"), "nz2nd") == source
     ).all()
 
 
-def vector_words(mode: str, slopes: bool = False) -> Any:
-    """Lines that load an argument as parameters, and the clause that uses them."""
+# -- ReLU, clip, saturation --------------------------------------------------------------------------------
 
-    def lines(kernel: Kernel) -> list[tuple[str, tuple[Any, ...]]]:
-        name, at = ("slopes", 65536) if slopes else ("words", 0)
-        t = kernel.buffers[name]
-        kernel.copy(kernel.gm(name), kernel.at("l1", ROW, t), 7 * size_of(t))
-        fb = kernel.at("fb", at, t)
-        kernel.op("mte_l1_fb", "{}, {}, {} nburst({}, {}, {})", kernel.at("l1", ROW, t), fb, 1, 1, 0, 0)
-        pointer = kernel.at("fb", at, "f32")
-        text = f"pre_relu({{}}, mode = {mode})" if slopes else f"pre_quant({{}}, mode = {mode}_vec)"
-        return [(text, (pointer,))]
 
-    return lines
+def relu(x: np.ndarray, slope: Any) -> np.ndarray:
+    """Numbers with a slope below zero."""
+    return np.where(x >= 0, x, np.float32(slope) * x)
+
+
+def test_relu_before_the_conversion() -> None:
+    want = to(np.where(FINITE > 0, FINITE, np.float32(0)), "f16")
+    assert same(stored(FINITE, "f16", "pre_relu(mode = normal_relu)", "nz2nd"), want)
+    for element, value in (("f16", 0.25), ("bf16", -0.5), ("f32", 0.3)):
+        found = stored(FINITE, "f16", "nz2nd", before=slope(value, element))
+        assert same(found, to(relu(FINITE, value), "f16")), element
+    found = stored(FINITE, "f32", "nz2nd", before=slopes(), slopes=SLOPES)
+    assert same(found, relu(FINITE, SLOPES))
+
+
+def test_relu_comes_behind_the_scale() -> None:
+    transform = both(parameters("qf322f16_pre_vec"), slopes())
+    found = stored(FINITE, "f16", "nz2nd", before=transform, words=words_of(SCALES), slopes=SLOPES)
+    assert same(found, to(relu(FINITE * shorter(SCALES), SLOPES), "f16"))
+
+
+def test_relu_of_whole_numbers() -> None:
+    assert (stored(WHOLE, "i32", "pre_relu(mode = normal_relu)", "nz2nd") == np.maximum(WHOLE, 0)).all()
+    found = stored(WHOLE, "i8", "pre_relu(mode = normal_relu)", "nz2nd", before=number("req8_scalar", 1.0))
+    assert (found == np.clip(WHOLE, 0, 127)).all()
+    with pytest.raises(
+        pto.NotExecutableError, match="got scalar_relu in front of results of i8; allowed: no_relu"
+    ):
+        stored(WHOLE, "i8", "nz2nd", before=both(number("req8_scalar", 1.0), slope(0.5)))
+
+
+@pytest.mark.parametrize(
+    ("target", "mode", "limit", "element"),
+    [
+        ("f16", "qf322f16_pre", 8.0, "f16"),
+        ("i8", "qf322b8_pre", 20, "i8"),
+        ("i8", "qf322b8_pre", -5, "i16"),
+        ("ui8", "qf322b8_pre", 100, "i16"),
+        ("ui8", "qf322b8_pre", 65535, "ui16"),
+    ],
+)
+def test_a_clip_limits_results_from_above(target: str, mode: str, limit: float, element: str) -> None:
+    transform = both(number(f"{mode}_scalar", 1.0), clip(limit, element))
+    found = stored(FINITE, target, "nz2nd", before=transform)
+    y = FINITE if target == "f16" else np.rint(FINITE).clip(*((-128, 127) if target == "i8" else (0, 255)))
+    assert (found == to(np.where(y > limit, limit, y).astype(np.float32), target)).all()
+
+
+HIGHEST = {
+    "f16": 65504.0,
+    "bf16": float(ml_dtypes.finfo(ml_dtypes.bfloat16).max),
+    "f8E4M3FN": 448.0,
+    "f8E5M2": 57344.0,
+}
+#: Whether an overflow becomes an infinity.
+INFINITE = {"f16": True, "bf16": True, "f8E4M3FN": False, "f8E5M2": True}
+
+
+@pytest.mark.parametrize("target", HIGHEST)
+@pytest.mark.parametrize("word", ["sat", "sat(preserve_nan)", "nosat", "", "bits 48", "bits 48, 50"])
+def test_what_becomes_of_overflow_infinities_and_nan(target: str, word: str) -> None:
+    mode = {"f16": "qf322f16_pre", "bf16": "qf322bf16_pre"}.get(target, "qf322fp8_pre")
+    sums = np.array([[np.inf, -np.inf, np.nan, 3.4e38, -3.4e38, 1.0, -0.5]], np.float32)
+
+    def before(kernel: Kernel) -> list[Clause]:
+        if word.startswith("bits"):
+            kernel.op("set_ctrl", "", 1 << 50 if "50" in word else 0)
+        return number(f"{mode}_scalar", 1.0)(kernel)
+
+    found = stored(sums, target, "nz2nd", *([word] if word[:3] in ("sat", "nos") else []), before=before)
+    top, nan = HIGHEST[target], np.nan
+    if word in ("nosat", ""):
+        over = np.inf if INFINITE[target] else nan
+        want = [over, -over, nan, over, -over, 1, -0.5]
+    else:
+        want = [top, -top, nan if "nan" in word or "50" in word else 0, top, -top, 1, -0.5]
+    assert np.array_equal(found.astype(np.float64).ravel(), want, equal_nan=True)
+
+
+@pytest.mark.parametrize("word", ["sat", "nosat"])
+def test_results_of_f32_keep_infinities_and_nan(word: str) -> None:
+    assert same(stored(EXCEPTIONAL, "f32", "nz2nd", word), EXCEPTIONAL)
+
+
+# -- layouts, loops, destinations --------------------------------------------------------------------------
+
+
+def test_layouts_of_stores() -> None:
+    sums = RNG.standard_normal((5, 40)).astype(np.float32)
+    for clauses in ((), ("nz2nd",)):
+        assert (stored(sums, "f32", *clauses) == sums).all()
+    found = stored(sums, "f32", ("nz2dn({})", (1,)), strides=(16, 6), start=np.zeros((40, 6), np.float32))
+    assert (found[:, :5] == sums.T).all() and not found[:, 5:].any()
+    for split, group in ((0, 16), (1, 8)):
+        pitch = 5 * group + 2
+        start = np.zeros((up(40, group) // group, pitch), np.float32)
+        found = stored(sums, "f32", ("nz2nz({})", (split,)), strides=(16, pitch), start=start)
+        padded = np.pad(sums, ((0, 0), (0, len(start) * group - 40)))
+        want = padded.reshape(5, -1, group).transpose(1, 0, 2).reshape(len(start), -1)
+        assert (found[:, : 5 * group] == want).all() and not found[:, 5 * group :].any(), split
+
+
+def test_other_strides_of_nz2dn_are_not_executed() -> None:
+    with pytest.raises(pto.NotExecutableError, match=r"nz2dn\(2\); nz2dn\(1\) is"):
+        stored(FINITE, "f32", ("nz2dn({})", (2,)))
+
+
+def test_a_loop_repeats_a_store_with_strides_of_its_own() -> None:
+    sums = RNG.standard_normal((40, 20)).astype(np.float32)
+    start = np.zeros((2, 100), np.float32)
+    # Two rectangles of 5 rows and 20 columns, the second one 16 rows below.
+    found = stored(
+        sums,
+        "f32",
+        "nz2nd",
+        ("loop3({}, {}, {})", (2, 16, 100)),
+        strides=(48, 20),
+        start=start,
+        shape=(5, 20),
+    )
+    assert (found.reshape(2, 5, 20) == np.stack([sums[:5], sums[16:21]])).all()
+
+
+@pytest.mark.parametrize("operation", ["add", "max", "min"])
+@pytest.mark.parametrize("target", ["f32", "f16", "bf16", "i32", "i16", "i8"])
+def test_atomic_stores_combine_with_what_is_there(operation: str, target: str) -> None:
+    sums = WHOLE if target[0] == "i" else np.round(FINITE)
+    mode = {"i16": "deqs16_vec", "i8": "req8_scalar"}.get(target)
+    old = RNG.integers(-50, 50, sums.shape).astype(ARRAYS[target])
+    words = {"words": words_of(SCALES)} if target == "i16" else {}
+    before = (parameters(mode) if words else number(mode, 0.01)) if mode else None
+    plain = stored(sums, target, "nz2nd", before=before, **words)
+    clause = f"atomic(type = {target.replace('i', 's')}, op = {operation})"
+    found = stored(sums, target, "nz2nd", clause, start=old, before=before, **words)
+    with np.errstate(all="ignore"):
+        combined = {"add": np.add, "max": np.maximum, "min": np.minimum}[operation](old, plain)
+    assert (found == combined).all() and not (found == plain).all()
+
+
+def test_atomic_stores_have_the_type_of_their_destination() -> None:
+    with pytest.raises(pto.VerifyError, match="got an atomic store of f16 into f32"):
+        stored(FINITE, "f32", "nz2nd", "atomic(type = f16, op = add)")
+
+
+def in_two_cores(core: int | str, m: int, n: int) -> Kernel:
+    """A product on the cube core that goes to vector cores, each of which stores its half or all of it."""
+    kernel = Kernel({"a": "f32", "b": "f32", "y": "f32", "z": "f32"})
+    ub, sizes = kernel.at("ub", 256, "f32"), (m, n, n)
+    made = kernel.product("mad", *kernel.factors("a", "b", sizes), sizes)
+    rows, cols = (m // 2, n) if core == "split_m" else (m, n // 2) if core == "split_n" else (m, n)
+    kernel.store(made, ub, (m, n), "nz2nd", strides=(up(m, 16), cols), core=core)
+    cube = [
+        "pto.section.cube {",
+        *kernel.lines,
+        *(f"pto.set_intra_block <PIPE_FIX>, {k}" for k in (1, 17)),
+        "}",
+    ]
+    kernel.lines = []
+    zero, one = kernel.number(0), kernel.number(1)
+    for name, flag, subblock in (("y", 1, zero), ("z", 17, one)):
+        kernel.lines.append(f"%at{name} = arith.cmpi eq, %s, {subblock.name} : i64")
+        kernel.lines += [f"scf.if %at{name} {{", f"pto.wait_intra_block <PIPE_MTE3>, {flag}"]
+        text = "{}, {}, {} nburst({}, {}, {})"
+        kernel.op("mte_ub_gm", text, ub, kernel.gm(name), rows * cols * 4, 1, 0, 0)
+        kernel.lines.append("}")
+    vector = ["pto.section.vector {", "%s = pto.get_subblock_idx", *kernel.lines, "}"]
+    kernel.lines = [*cube, *vector]
+    return kernel
+
+
+@pytest.mark.parametrize("core", ["split_m", "split_n", 0, 1])
+def test_stores_into_the_unified_buffers_of_two_vector_cores(core: int | str) -> None:
+    m, n = 10, 64
+    a = RNG.standard_normal((m, n)).astype(np.float32)
+    shape = {"split_m": (5, 64), "split_n": (10, 32)}.get(str(core), (m, n))
+    y, z = (np.full(shape, 7, np.float32) for _ in range(2))
+    found = in_two_cores(core, m, n).run(a=a, b=np.eye(n, dtype=np.float32), y=y, z=z)
+    halves = {"split_m": (a[:5], a[5:]), "split_n": (a[:, :32], a[:, 32:])}
+    if isinstance(core, str):
+        assert all((found[name] == half).all() for name, half in zip("yz", halves[core], strict=True))
+    else:
+        assert (found["yz"[core]] == a).all() and not (found["zy"[core]] == a).all()
+
+
+@pytest.mark.parametrize(("core", "m", "n", "message"), [
+    ("split_m", 5, 64, "got split_m of 5; allowed: a multiple of 2"),
+    ("split_n", 4, 48, "got split_n of 48; allowed: a multiple of 32"),
+])  # fmt: skip
+def test_halves_of_odd_sizes_are_not_executed(core: str, m: int, n: int, message: str) -> None:
+    a, b, y = np.zeros((m, n), np.float32), np.eye(n, dtype=np.float32), np.zeros((m, n), np.float32)
+    with pytest.raises(pto.NotExecutableError, match=message):
+        in_two_cores(core, m, n).run(a=a, b=b, y=y, z=y.copy())
+
+
+def test_the_number_of_a_vector_core_is_0_or_1() -> None:
+    with pytest.raises(pto.VerifyError, match="core is 2; allowed: 0 to 1"):
+        in_two_cores(2, 2, 16).program()
+
+
+# -- definedness -------------------------------------------------------------------------------------------
+
+
+def test_undefined_factors_make_rows_and_columns_of_results_undefined() -> None:
+    kernel, sizes = Kernel({"a": "f32", "b": "f32", "y": "f32", "z": "f32"}), (20, 20, 8)
+    left, right = kernel.factors("a", "b", sizes)
+    made = kernel.product("mad", left, right, sizes)
+    # Loads copied rows 20 to 31 of the fractals, which nobody wrote.
+    kernel.store(made, kernel.gm("y"), (20, 20), "nz2nd", strides=(32, 20))
+    clean = {"a": np.ones((20, 8), np.float32), "b": np.ones((20, 8), np.float32)}
+    arrays = {**clean, "y": np.zeros((20, 20), np.float32), "z": np.zeros((21, 21), np.float32)}
+    assert pto.sanitize(kernel.program(), arrays).findings == ()
+    made = kernel.product("mad", left, right, (21, 21, 8))
+    kernel.store(made, kernel.gm("z"), (21, 21), "nz2nd", strides=(32, 21))
+    (finding,) = pto.sanitize(kernel.program(), arrays).findings
+    assert finding.operand == "z" and finding.origin.reason == "never written"
+    # The bytes of the last row and the last column.
+    assert len(finding.lanes) == 4 * 41
+
+
+def test_undefined_biases_sums_and_parameters_arrive_in_results() -> None:
+    for case in ("bias", "sums", "quant", "none"):
+        kernel, sizes = Kernel({"a": "f32", "b": "f32", "y": "f32"}), (16, 16, 8)
+        left, right = kernel.factors("a", "b", sizes)
+        bias = [kernel.at("bt", 0, "f32")] if case == "bias" else []
+        name = {"bias": "mad_bias", "sums": "mad_acc"}.get(case, "mad")
+        clause = [("pre_quant({}, mode = qf322f32_pre_vec)", (kernel.at("fb", 0, "f32"),))] * (
+            case == "quant"
+        )
+        kernel.store(
+            kernel.product(name, left, right, sizes, *bias), kernel.gm("y"), (16, 16), *clause, "nz2nd"
+        )
+        arrays = {n: np.ones((16, 8), np.float32) for n in "ab"} | {"y": np.zeros((16, 16), np.float32)}
+        found = pto.sanitize(kernel.program(), arrays).findings
+        assert len(found) == (case != "none"), case
