@@ -15,7 +15,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
@@ -57,6 +57,7 @@ from ..sanitizer.sanitize import sanitize, shadowed
 from ..schedules import races, rank_schedules
 from ..schedules.machine import Schedule, ScheduledMachine
 from ..vectors import compare, manifest
+from .code import Code, executed
 
 Words = NDArray[Any]
 Buffer: TypeAlias = PtrType | MemRefType | PartitionViewType | TensorViewType
@@ -135,13 +136,6 @@ def mismatch(case: Case, name: str, found: Output | None, wanted: Output, by: st
 Mode = Literal["eager", "jit"]
 #: Calls of a batch.
 LANES = 3
-#: Options of XLA for code that is compiled soonest: the same HLO, in instructions that nothing improves. That
-#: takes a third of the time.
-_UNOPTIMISED: Mapping[str, bool | str] = {
-    "xla_backend_optimization_level": "0",
-    "xla_llvm_disable_expensive_passes": True,
-    "xla_cpu_use_fusion_emitters": False,
-}
 
 
 class Target(Protocol):
@@ -220,12 +214,12 @@ class Oracle:
 
 @dataclass(frozen=True)
 class Engine:
-    """The engine in one mode, on the case's profile or another one; compiled ``optimised`` or soonest."""
+    """The engine in one mode, on the case's profile or another one; ``code`` is for compiled ones."""
 
     mode: Mode = "eager"
     profile: profiles.ProfileName | None = None
     numerics: Numerics = "exact"
-    optimised: bool = True
+    code: Code = "optimised"
     follows: ClassVar[bool] = True
     on_ranks: ClassVar[bool] = True
 
@@ -233,7 +227,7 @@ class Engine:
     def name(self) -> str:
         """The mode, and the profile and numerics where they are not those of the case."""
         parts = [self.mode, self.profile, self.numerics if self.numerics != "exact" else None]
-        return "engine:" + ":".join(p for p in [*parts, *_level(self.optimised)] if p)
+        return "engine:" + ":".join(p for p in [*parts, *_named(self.code)] if p)
 
     def run(self, case: Case) -> Run:
         """The results of the engine, with run-time rules checked."""
@@ -244,33 +238,16 @@ class Engine:
         arguments = {name: for_engine(i) for name, i in case.inputs.items()}
         if self.mode == "eager":
             outputs, report, _ = kernel._run((), arguments, jit=False)
-        elif self.optimised:
+        elif self.code == "optimised":
             outputs, report = kernel(**arguments)
         else:
             with x64():
-                outputs, report = _compiled_soonest(lambda given: kernel(**given), arguments)
+                outputs, report = executed(self.code, lambda given: kernel(**given), arguments)
         return of_engine(case, outputs, report)
 
 
-def _level(optimised: bool) -> tuple[str, ...]:
-    return () if optimised else ("o0",)
-
-
-def _compiled_soonest(function: Callable[[Any], Any], argument: Any) -> Any:
-    """The result of a function that is compiled without optimisations."""
-    return jax.jit(function).lower(argument).compile(compiler_options=_soonest())(argument)
-
-
-@cache
-def _soonest() -> dict[str, bool | str]:
-    """Those of the options that this XLA has."""
-    lowered = jax.jit(lambda: 0).lower()
-    options: dict[str, bool | str] = {}
-    for name, value in _UNOPTIMISED.items():
-        with contextlib.suppress(jax.errors.JaxRuntimeError):
-            lowered.compile(compiler_options={name: value})
-            options[name] = value
-    return options
+def _named(code: Code) -> tuple[str, ...]:
+    return () if code == "optimised" else (code,)
 
 
 def _checked(case: Case, profile: profiles.ProfileName | None, numerics: Numerics = "exact") -> engine.Kernel:
@@ -296,12 +273,12 @@ class Batched:
     """
 
     profile: profiles.ProfileName | None = None
-    optimised: bool = True
+    code: Code = "optimised"
 
     @property
     def name(self) -> str:
         """The mode, the profile where it is not that of the case, and whether nothing is optimised."""
-        return ":".join(["engine:vmap", *filter(None, [self.profile]), *_level(self.optimised)])
+        return ":".join(["engine:vmap", *filter(None, [self.profile]), *_named(self.code)])
 
     def run(self, case: Case) -> Run:
         """The results of all calls, with run-time rules checked."""
@@ -316,7 +293,7 @@ class Batched:
         with x64():
             batch = {n: _stacked([x[n] for x in lanes]) if axes[n] == 0 else lanes[0][n] for n in axes}
             run = jax.vmap(lambda given: kernel(**given), in_axes=(axes,))
-            results = jax.device_get(jax.jit(run)(batch) if self.optimised else _compiled_soonest(run, batch))
+            results = jax.device_get(executed(self.code, run, batch))
             each = [jax.tree.map(lambda x, lane=lane: x[lane], results) for lane in range(LANES)]
         runs = [of_engine(call, *result) for call, result in zip(calls, each, strict=True)]
         others = tuple((calls[i], runs[i]) for i in range(LANES) if i != own)

@@ -3,8 +3,11 @@
 ======================== ==========================================================================
 ``oracle``               the reference interpreter (also ``interpreter``); ``oracle:again`` in another process
 ``eager``                this engine, operation by operation
-``jit``                  this engine, compiled; ``jit:o0`` without XLA's optimisations, three times as fast
-``vmap``                 this engine, compiled for a batch of three calls, all compared; ``vmap:o0`` likewise
+``jit``                  this engine, compiled; ``jit:o0`` without XLA's optimisations, three times as fast;
+                         ``jit:numpy`` its trace, executed by NumPy, six times as fast; ``jit:cuda``
+                         likewise that for CUDA
+``vmap``                 this engine, compiled for a batch of three calls, all compared; with ``:o0``,
+                         ``:numpy``, ``:cuda`` as for ``jit``
 ``fast``                 this engine, compiled with fast numerics
 ``profile``              this engine, eager; needs a profile: ``profile:a5``
 ``lockstep``             all programs of a batch at once; ``lockstep:grouped`` groups them by opcode
@@ -27,6 +30,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ..cases.code import CODES, code_of
 from ..cases.identity import DEVICES
 from ..cases.targets import Batched, Engine, Mode, Oracle, Sanitizer, Target
 from ..errors import ArgumentError
@@ -36,8 +40,8 @@ from ..profiles import PROFILE_NAMES, ProfileName
 from . import contract
 
 NAMES = (
-    "oracle[:again][:Q] eager[:Q] jit[:o0][:Q] vmap[:o0][:Q] fast[:Q] profile:Q lockstep[:grouped] "
-    "sanitizer[:strict][:Q] races[:Q] dut:COMMAND dut-server:COMMAND "
+    "oracle[:again][:Q] eager[:Q] jit[:o0|numpy|cuda][:Q] vmap[:o0|numpy|cuda][:Q] fast[:Q] profile:Q "
+    "lockstep[:grouped] sanitizer[:strict][:Q] races[:Q] dut:COMMAND dut-server:COMMAND "
     "python:MODULE:NAME"
 )
 DUT_TIMEOUT = contract.TIMEOUT
@@ -78,7 +82,7 @@ def machine(text: str, dut_timeout: float = DUT_TIMEOUT) -> Target:
 
 
 def _batched(words: list[str], profile: ProfileName | None) -> Target:
-    return Batched(profile, optimised="o0" not in words)
+    return Batched(profile, code=code_of(words))
 
 
 def _lockstep(words: list[str], profile: ProfileName | None) -> Target:
@@ -123,7 +127,7 @@ def _of_module(text: str) -> Target:
 
 
 def _engine(mode: Mode, numerics: Numerics, words: list[str], profile: ProfileName | None) -> Target:
-    return Engine(mode, profile, numerics, optimised="o0" not in words)
+    return Engine(mode, profile, numerics, code=code_of(words))
 
 
 def _oracle(words: list[str], profile: ProfileName | None) -> Target:
@@ -138,8 +142,8 @@ _WORDS = {
     "oracle": _Word(_oracle, ("again",)),
     "interpreter": _Word(_oracle, ("again",)),
     "eager": _Word(partial(_engine, "eager", "exact")),
-    "jit": _Word(partial(_engine, "jit", "exact"), ("o0",)),
-    "vmap": _Word(_batched, ("o0",)),
+    "jit": _Word(partial(_engine, "jit", "exact"), CODES),
+    "vmap": _Word(_batched, CODES),
     "fast": _Word(partial(_engine, "jit", "fast")),
     "profile": _Word(partial(_engine, "eager", "exact")),
     "lockstep": _Word(_lockstep, ("grouped",), profile=False),

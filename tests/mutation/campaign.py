@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from pto_jax.cases.comparison import Outcome, compare_case
-from pto_jax.cases.targets import Oracle, Run
+from pto_jax.cases.targets import Engine, Oracle, Run
 from pto_jax.generate.options import PRESETS, SIMPLE, STRAIGHT, Options
 from pto_jax.generate.programs import VERSION, Case, generate
 from tests.mutation import code
 from tests.mutation.code import Spot
-from tests.mutation.evaluate import Interpreted
 from tests.mutation.mutants import Mutant, applied, table
 
 SEED = 1
@@ -124,9 +123,9 @@ class Entry:
         return compare_case(self.case, self.wanted, _executed(self.number))
 
 
-def _executed(number: int) -> Interpreted:
+def _executed(number: int) -> Engine:
     """Cases of odd numbers execute what is generated for a GPU."""
-    return Interpreted("cuda" if number % 2 else "cpu")
+    return Engine("jit", code="cuda" if number % 2 else "numpy")
 
 
 def prepared(numbers: Iterable[int]) -> list[Entry]:

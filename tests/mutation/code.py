@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 import jax
 
 import pto_jax.lowering
+from pto_jax.cases import numpy_steps
 from pto_jax.lowering import memory
 
 FOLDER = Path(pto_jax.lowering.__file__).parent
@@ -101,6 +102,7 @@ def forget() -> None:
             clear: Callable[[], None] | None = getattr(value, "cache_clear", None)
             if clear is not None:
                 clear()
+    numpy_steps.traced.cache_clear()
     # A jitted function keeps its traces as long as the function it wraps lives.
     f = _ACCUMULATE
     copy = FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, f.__closure__)

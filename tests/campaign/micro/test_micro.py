@@ -154,9 +154,9 @@ def test_kernels_give_equal_bits_on_every_executor(block: int) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("block", range(20))
 def test_many_kernels_give_equal_bits_without_optimisations(block: int) -> None:
-    """By turns alone and in a batch; ``fuzz --preset micro --tested jit:o0`` goes on from here."""
+    """By turns alone and in a batch; ``fuzz --preset micro --tested jit:numpy`` goes on from here."""
     for index in range(50 * block, 50 * (block + 1)):
-        machine = Batched(optimised=False) if index % 2 else Engine("jit", optimised=False)
+        machine = Batched(code="o0") if index % 2 else Engine("jit", code="o0")
         outcome = compare_case(generate(31, index, MICRO), Oracle(), machine)
         assert outcome.kind == "equal", (index, machine.name, outcome.message)
 

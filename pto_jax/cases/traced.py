@@ -11,11 +11,7 @@ from typing import Any, TypeAlias
 import jax
 import numpy as np
 
-from pto_jax.lowering.bits import x64
-from pto_jax.lowering.primitives import ClosedJaxpr, Literal, by_jax
-from pto_jax.runtime.arguments import prepare
-from pto_jax.runtime.execution import Mode, execute
-from pto_jax.runtime.kernel import Kernel
+from ..lowering.primitives import ClosedJaxpr, Literal, by_jax
 
 #: Executes one equation on the values of its operands.
 Step: TypeAlias = Callable[[Any, list[Any]], list[Any]]
@@ -31,18 +27,12 @@ class Interpreter:
     array: Callable[[Any], Any]
     steps: Mapping[str, Step]
 
-    def run(self, kernel: Kernel, given: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
-        """Outputs and report of a kernel, traced as a whole with checks of run-time rules."""
-        prepared = {
-            a.name: prepare(kernel.entry, a, given[a.name]) for a in kernel.arguments if a.name in given
-        }
-        mode = Mode(check="all", keep_state=False, whole=True)
-        with x64(), np.errstate(all="ignore"):
-            run = partial(execute, kernel, mode)  # pyright: ignore[reportArgumentType]
-            traced, shape = jax.make_jaxpr(run, return_shape=True)(prepared)
-            flat = self.evaluate(traced, map(self.array, jax.tree.leaves(prepared)))
-            results, report, _ = jax.tree.unflatten(jax.tree.structure(shape), flat)
-        return {n: results[n] for n in kernel.outputs if n in results}, report
+    def call(self, function: Callable[[Any], Any], argument: Any) -> Any:
+        """What a function of a tree of arrays gives, traced as a whole."""
+        with np.errstate(all="ignore"):
+            traced, shape = jax.make_jaxpr(function, return_shape=True)(argument)
+            flat = self.evaluate(traced, map(self.array, jax.tree.leaves(argument)))
+        return jax.tree.unflatten(jax.tree.structure(shape), flat)
 
     def evaluate(self, traced: ClosedJaxpr, arguments: Iterable[Any]) -> list[Any]:
         """The results of a trace."""
@@ -76,8 +66,10 @@ class Interpreter:
         p = eqn.params
         n, m = p["cond_nconsts"], p["body_nconsts"]
         fixed, own, carried = values[:n], values[n : n + m], values[n + m :]
-        while bool(self.evaluate(p["cond_jaxpr"], [*fixed, *carried])[0]):
-            carried = self.evaluate(p["body_jaxpr"], [*own, *carried])
+        while (goes_on := np.asarray(self.evaluate(p["cond_jaxpr"], [*fixed, *carried])[0])).any():
+            new = self.evaluate(p["body_jaxpr"], [*own, *carried])
+            # Of a batch those whose condition is false keep what they carry.
+            carried = new if goes_on.all() else [*map(partial(_kept, goes_on), new, carried)]
         return carried
 
     def _scan(self, eqn: Any, values: list[Any]) -> list[Any]:
@@ -95,3 +87,9 @@ class Interpreter:
             for k, v in enumerate(eqn.outvars[m:])
         ]
         return [*carried, *stacked]
+
+
+def _kept(goes_on: Any, new: Any, old: Any) -> Any:
+    """The new value where the flags of a batch, the first axes, are true."""
+    shape = goes_on.shape + (1,) * (np.ndim(new) - goes_on.ndim)
+    return np.where(goes_on.reshape(shape), new, old)

@@ -1,6 +1,6 @@
 """Traced programs executed by NumPy, operation by operation: nothing is compiled.
 
-A mutant is executed once or twice, so compiling it would take nearly all of a campaign's time. Operations
+A random program is executed once, so compiling it would take nearly all of a campaign's time. Operations
 that NumPy has with the same results are NumPy's, the others JAX's own, one at a time. Where platforms have
 code of their own, NumPy executes that of any of them.
 """
@@ -8,45 +8,17 @@ code of their own, NumPy executes that of any of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
-from typing import Any, ClassVar, TypeAlias
+from functools import cache, lru_cache
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from pto_jax.cases.targets import Run, for_engine, of_engine
-from pto_jax.generate.programs import Case
-from pto_jax.lowering.primitives import by_jax
-from pto_jax.runtime import kernel as engine
-from tests.mutation.interpret import Interpreter, Step
+from ..lowering.primitives import ClosedJaxpr, by_jax
+from .traced import Interpreter, Step
 
 Values: TypeAlias = "list[NDArray[Any]]"
-
-
-@dataclass(frozen=True)
-class Interpreted:
-    """The engine traced as a whole, the trace executed by NumPy with the code of a platform."""
-
-    platform: str = "cpu"
-    name: str = "engine:numpy"
-    #: Undefined data is what the profile says.
-    follows: ClassVar[bool] = True
-
-    def run(self, case: Case) -> Run:
-        kernel = engine.compile(
-            case.program,
-            case.profile,
-            case.entry,
-            checks=True,
-            grid=case.grid,
-            partial_launch=True,
-            warn=False,
-        )
-        given = {name: for_engine(i) for name, i in case.inputs.items()}
-        outputs, report = _numpy(self.platform).run(kernel, given)
-        return of_engine(case, outputs, report)
 
 
 class _Kernel(Exception):
@@ -57,19 +29,25 @@ def _kernel(eqn: Any, values: Values) -> Values:
     raise _Kernel
 
 
+@lru_cache(maxsize=4096)
+def traced(code: Callable[..., Any], types: tuple[tuple[tuple[int, ...], Any], ...]) -> ClosedJaxpr:
+    """The trace of code for arrays of some shapes and types."""
+    return jax.make_jaxpr(code)(*(jax.ShapeDtypeStruct(*t) for t in types))
+
+
 @cache
-def _numpy(platform: str) -> Interpreter:
-    """What executes traces with the code of a platform."""
+def by_numpy(platform: str) -> Interpreter:
+    """What executes traces with the code of a platform, by JAX's names."""
 
     def inner(name: str) -> Step:
         return lambda eqn, values: made.evaluate(eqn.params[name], values)
 
     def chosen(eqn: Any, values: Values) -> Values:
-        choice = eqn.params["choice"]
+        choice, types = eqn.params["choice"], tuple((v.shape, v.dtype) for v in values)
         try:
-            return made.evaluate(jax.make_jaxpr(choice.code(platform))(*values), values)
+            return made.evaluate(traced(choice.code(platform), types), values)
         except _Kernel:
-            return made.evaluate(jax.make_jaxpr(choice.primary)(*values), values)
+            return made.evaluate(traced(choice.primary, types), values)
 
     def index(eqn: Any, values: Values) -> Values:
         ways = [way is None or platform in way for way in eqn.params["platforms"]]
