@@ -99,6 +99,8 @@ def _subblock(interpreter: Interpreter, op: Op, result: int | None) -> int | Non
     """The vector core whose memory a place is in; NotExecutableError where only execution knows it."""
     if result is None and not interpreter.machine.abstract:
         raise _refused(op, "a number of a vector core that only execution knows")
+    if result not in (None, 0, 1):
+        raise _refused(op, f"vector core {result}; allowed: 0, 1")
     return result
 
 

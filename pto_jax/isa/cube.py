@@ -516,6 +516,9 @@ def _store_rules(op: Op) -> Iterator[str]:
         yield "got nz2nd with an operand; allowed: nz2nd"
     if op.attrs.get("nan") is not None and op.attrs.get("saturate") != "sat":
         yield "got nosat(preserve_nan); allowed: sat(preserve_nan), nosat"
+    atomic = op.attrs.get("atomic_type")
+    if atomic is not None and target and str(atomic).replace("s", "i") != target:
+        yield f"got an atomic store of {atomic} into {target}; allowed: the type of the destination"
     split = op.attrs.get("split")
     beside = [n for n in ("quant_mode", "relu_mode") if n in op.attrs]
     if split is not None and (beside or op.attrs.get("layout") not in (None, "nz2nd")):
@@ -636,41 +639,36 @@ def _chosen_core(call: MicroCall, numbers: _NUMBERS) -> int | None:
     return numbers.get("core", 0)
 
 
+_STORE_CLAUSES = {
+    "unit_flag": "check_only check_and_clear",
+    "quant_mode": " ".join(QUANTISATIONS),
+    "relu_mode": _RELUS,
+    "layout": "nz2nd nz2dn nz2nz",
+    "saturate": "sat nosat",
+    "nan": "preserve_nan",
+}
+_COMBINES = {"atomic": "add max min", "atomic_type": "f32 f16 bf16 s32 s16 s8"}
+
+
 def _store(space: str, more: str, behind: str, tail: str, places: Sequence[Place]) -> MicroOperation:
     operands = f"src dst m n src_stride dst_stride {more}".split()
     numbers = [w for w in operands if not w.endswith("?")]
     shown = " , ".join(f"${w}" for w in numbers)
-    typed = " , ".join(f"!{w}" for w in numbers)
-    optional = "(?t , !core ?) " if "core?" in operands else ""
-    clauses = {
-        "unit_flag": "check_only check_and_clear",
-        "quant_mode": " ".join(QUANTISATIONS),
-        "relu_mode": _RELUS,
-        "layout": "nz2nd nz2dn nz2nz",
-        "saturate": "sat nosat",
-        "nan": "preserve_nan",
-    }
-    if tail:
-        clauses |= {"atomic": "add max min", "atomic_type": "f32 f16 bf16 s32 s16 s8"}
-    if behind:
-        clauses["split"] = "split_m split_n"
+    typed = " , ".join(f"!{w}" for w in numbers) + (" (?t , !core ?)" if behind else "")
+    pointer = "g*" if space == "gm" else f"@{space}"
     return micro(
         f"mte_l0c_{space}",
         f"Store of accumulators into {_MEMORIES[space]}, with quantisation, ReLU and a layout.",
         " ".join((*operands, "quant? relu? clip? layout_value? loop_count? loop_source? loop_target?")),
-        " ".join(
-            (
-                "@l0c",
-                "g*" if space == "gm" else f"@{space}",
-                *["i64"] * (len(operands) - 2),
-                "- - -",
-                "i64 i64 i64 i64",
-            )
-        ),
+        " ".join(("@l0c", pointer, *["i64"] * (len(operands) - 2), "- - -", "i64 i64 i64 i64")),
         kind="memory",
         pipe=Pipe.FIX,
-        written=f"{shown} {behind}{_TRANSFORMS}{tail}{{}} : {typed} {optional}{_TRANSFORM_TYPES}",
-        clauses=clauses,
+        written=f"{shown} {behind}{_TRANSFORMS}{tail}{{}} : {typed} {_TRANSFORM_TYPES}",
+        clauses={
+            **_STORE_CLAUSES,
+            **({"split": "split_m split_n"} if behind else {}),
+            **(_COMBINES if tail else {}),
+        },
         places=(
             _place("src", "read", _stored_sums),
             *places,
@@ -679,13 +677,15 @@ def _store(space: str, more: str, behind: str, tail: str, places: Sequence[Place
         ),
         rules=(_store_rules,),
         refused=" ".join(_NOT_EXECUTED),
-        limits={"m": _LIMIT, "n": _LIMIT},
+        limits={"m": _LIMIT, "n": _LIMIT, **_HINTS},
         decisions=(_QUANTISED, _LAST, _CONTROL, _ACC_UNITS, _SPLIT),
         between_scopes=True,
         source=_PAGE,
     )
 
 
+#: Least and greatest vector cores, and hints of paths to global memory.
+_HINTS = {"core": (0, 1), "sid": (0, 3), "l2": (0, 15)}
 _MEMORIES = {"l1": "L1", "gm": "global memory", "ub": "the unified buffer of one vector core or of two"}
 _STORES = (
     _store("l1", "", "", "", [_place("dst", "write", _results)]),

@@ -23,7 +23,7 @@ from ..oracle.machine import ReferenceMachine
 from ..oracle.micro import MEMORY_RULES, RULES, Memory, contents, load_rules
 from ..oracle.numbers import Array, decode
 from . import cube
-from .shadow import Shadow, ShadowBuffer
+from .shadow import UNCLAIMED, Shadow, ShadowBuffer
 from .step import ShadowState
 
 
@@ -62,7 +62,7 @@ class ShadowMemory(Memory):
         bits = np.asarray(shadow.bits[at])
         if bits.any():
             origins = shadow.origins[at][bits != 0]
-            self.origin_id = int(origins[origins != 0][0]) if (origins != 0).any() else self.origin_id
+            self.origin_id = int(origins[origins != 0][0]) if (origins != 0).any() else UNCLAIMED
         return bits
 
     def write(self, pointer: Operand, offsets: Array, data: Array) -> None:
