@@ -426,10 +426,9 @@ class Product:
         """A factor as it is multiplied."""
         if d.is_integer:
             return words
+        words = words if self.rounding is None else matrix.shortened(words, _TF32, self.rounding)
         words = words if self.keeps else _finite(words, d)
-        if d == HIF8:
-            return bits.to_single(words, HIF8)
-        return words if self.rounding is None else matrix.shortened(words, _TF32, self.rounding)
+        return bits.to_single(words, HIF8) if d == HIF8 else words
 
 
 @lru_cache(maxsize=256)

@@ -11,8 +11,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import ir
-from ..ir import I1, I64, AddressSpace, DType, KernelKind, Op, Pipe, PtrType, Value, attrs
-from ..isa.cube import GROUP, QUANTISATIONS, ROW, SIDE, is_vector
+from ..ir import (
+    I1,
+    I64,
+    AddressSpace,
+    AttrValue,
+    DType,
+    KernelKind,
+    Op,
+    Pipe,
+    PtrType,
+    ScalarType,
+    Value,
+    attrs,
+)
+from ..isa import micro_operations
+from ..isa.cube import GROUP, KEEPS_NAN, KEEPS_OVERFLOW, QUANTISATIONS, ROW, SIDE, is_vector
 from .control import barrier
 from .options import CASTPTR
 from .state import State
@@ -63,16 +77,14 @@ class CubeWriter:
         self.state.emit(Op(CASTPTR, (self.number(address),), results=(made,)))
         return made
 
-    def op(self, name: str, operands: dict[str, Value], **attributes: object) -> None:
+    def op(self, name: str, operands: dict[str, Value], **attributes: AttrValue) -> None:
         """An operation with its operands by name; those of a syntax with optional parts are grouped."""
-        from ..isa import micro_operations
-
         operation = micro_operations()[name]
         order = [n for n in operation.operands if n in operands]
-        groups = tuple((n, 1) for n in order) if "(?" in operation.syntax else ()
-        self.state.emit(
-            Op(name, tuple(operands[n] for n in order), groups=groups, attributes=attrs(**attributes))
-        )
+        optional = any(word.endswith("?") for word in operation.words[0])
+        groups = tuple((n, 1) for n in order) if optional else ()
+        ins = tuple(operands[n] for n in order)
+        self.state.emit(Op(name, ins, groups=groups, attributes=attrs(attributes)))
 
     def numbers(self, **values: int) -> dict[str, Value]:
         """Constants by name."""
@@ -106,6 +118,9 @@ class CubeWriter:
         given = self.state.recipe(d, (count,)) if words is None else words
         gm, l1 = self.state.argument("g", PtrType(d), given), self.pointer(address, d, AddressSpace.MAT)
         bursts = self.rng.choice((1, 2)) if size % 64 == 0 else 1
+        if self.state.chance(0.2):
+            self.op("copy_gm_to_cbuf", {"gm": gm, "l1": l1} | self.numbers(len=size // ROW, n=1, s=0, d=0))
+            return l1
         values = self.numbers(len=size // bursts, n=bursts, s=size // bursts, d=size // bursts)
         self.op("mte_gm_l1", {"gm": gm, "l1": l1} | values)
         return l1
@@ -131,6 +146,8 @@ class CubeWriter:
             pitch = wide // SIDE if transpose else tall
             fields = (0, 0, tall, -(-wide * size // ROW), high, max(1, pitch))
             values = self.numbers(**{f"n{i}": v for i, v in enumerate(fields)})
+            if self.state.chance(0.3):
+                name = "load_cbuf_to_ca" if name == "mte_l1_l0a" else "load_cbuf_to_cb"
         more = {"transpose": True} if transpose else {}
         self.op(name, {"src": source, "dst": target} | values, **more)
         return target
@@ -176,6 +193,8 @@ class CubeWriter:
 
     def write(self) -> None:
         """The whole kernel."""
+        if self.state.chance(0.2):
+            self.control()
         left, right = self.factors()
         if self.scaled:
             self.scales("mte_l1_l0a_mx", left, self.size.m)
@@ -196,9 +215,18 @@ class CubeWriter:
             self.stored(result)
         self.sync()
 
-    def clauses(self) -> dict[str, object]:
+    def control(self) -> None:
+        """Another bit in the control register."""
+        values = [Value(self.state.name("v"), ScalarType(I64)) for _ in range(2)]
+        self.state.emit(Op("get_ctrl", results=(values[0],)))
+        bit = self.number(self.rng.choice((KEEPS_OVERFLOW, KEEPS_OVERFLOW, KEEPS_NAN)))
+        name = self.rng.choice(("sbitset0", "sbitset1"))
+        self.state.emit(Op(name, (values[0], bit), results=(values[1],)))
+        self.state.emit(Op("set_ctrl", (values[1],)))
+
+    def clauses(self) -> dict[str, AttrValue]:
         """What a product is told beside its factors."""
-        chosen: dict[str, object] = {}
+        chosen: dict[str, AttrValue] = {}
         if self.size.m == 1:
             # Factors are staged in fractals here.
             chosen["disable_gemv"] = "disable_gemv"
@@ -216,7 +244,8 @@ class CubeWriter:
         names = [n for n in names if n != "deqs16_scalar"]
         mode = self.rng.choice(names) if self.state.chance(0.7) else ""
         target = ir.dtype(self.rng.choice(QUANTISATIONS[mode].targets)) if mode else self.sums
-        operands, attributes = {"src": source}, {}
+        operands: dict[str, Value] = {"src": source}
+        attributes: dict[str, AttrValue] = {}
         if mode:
             attributes["quant_mode"] = mode
             operands["quant"] = self.parameters() if is_vector(mode) else self.state.scalar(ir.F32)
@@ -232,7 +261,7 @@ class CubeWriter:
                 attributes["nan"] = "preserve_nan"
         self.output(target, layout, operands, attributes)
 
-    def activation(self, target: DType, operands: dict[str, Value], attributes: dict[str, object]) -> None:
+    def activation(self, target: DType, operands: dict[str, Value], attributes: dict[str, AttrValue]) -> None:
         """A ReLU and a limit, where there are some."""
         if not self.state.chance(0.5):
             return
@@ -269,7 +298,7 @@ class CubeWriter:
         return target
 
     def output(
-        self, target: DType, layout: str, operands: dict[str, Value], attributes: dict[str, object]
+        self, target: DType, layout: str, operands: dict[str, Value], attributes: dict[str, AttrValue]
     ) -> None:
         """The store itself: into global memory, or by way of L1 and the unified buffer."""
         m, n = self.size.m, self.size.n
@@ -299,15 +328,32 @@ class CubeWriter:
         if self.state.chance(0.5):
             self.op("mte_l0c_ub", operands | {"dst": ub, "core": self.number(0)}, **attributes)
         else:
-            l1 = self.pointer(_RESULTS, target, AddressSpace.MAT)
-            blocks = self.numbers(len=size // ROW, n=1, s=0, d=0)
-            self.op("mte_ub_l1", {"ub": ub, "l1": l1} | blocks)
-            self.sync()
-            self.op("mte_l0c_l1", operands | {"dst": l1}, **attributes)
-            self.sync()
-            self.op("mte_l1_ub", {"l1": l1, "ub": ub} | self.numbers(len=size // ROW, n=1, s=0, d=0))
+            self.through_l1(target, size // ROW, ub, operands, attributes)
         self.sync()
         self.op("mte_ub_gm", {"ub": ub, "gm": buffer} | self.numbers(len=size, n=1, s=size, d=size))
+
+    def through_l1(
+        self,
+        target: DType,
+        blocks: int,
+        ub: Value,
+        operands: dict[str, Value],
+        attributes: dict[str, AttrValue],
+    ) -> None:
+        """A store into L1, over what the unified buffer has or a word repeated, and back."""
+        l1 = self.pointer(_RESULTS, target, AddressSpace.MAT)
+        ends, raw = {"ub": ub, "l1": l1}, self.state.chance(0.4)
+        whole = self.numbers(len=blocks, n=1, s=0, d=0) | (self.numbers(sid=0) if raw else {})
+        if self.state.chance(0.3):
+            values = self.numbers(offset=0, repeats=1, length=blocks, gap=0)
+            values["value"] = self.state.constant(self.rng.getrandbits(31), ir.I32)
+            self.op("raw_fill_l1", {"dst": l1} | values, fill_word_bits=self.rng.choice((16, 32)))
+        else:
+            self.op("copy_ubuf_to_cbuf" if raw else "mte_ub_l1", ends | whole)
+        self.sync()
+        self.op("mte_l0c_l1", operands | {"dst": l1}, **attributes)
+        self.sync()
+        self.op("copy_cbuf_to_ubuf" if raw else "mte_l1_ub", ends | whole)
 
 
 def kernel(state: State) -> ir.Program:

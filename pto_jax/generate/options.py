@@ -145,9 +145,20 @@ TRANSFERS = frozenset(
 )
 
 
+#: Micro-operations of the cube unit.
+CUBE_UNIT = (
+    "mte_gm_l1 mte_l1_ub mte_ub_l1 copy_gm_to_cbuf copy_ubuf_to_cbuf copy_cbuf_to_ubuf mte_gm_l1_frac "
+    "mte_l1_l0a mte_l1_l0b load_cbuf_to_ca load_cbuf_to_cb mte_l1_l0a_mx mte_l1_l0b_mx mte_l1_bt mte_l1_fb "
+    "raw_fill_l1 mad mad_acc mad_bias mad_mx mad_mx_acc mad_mx_bias mte_l0c_l1 mte_l0c_gm mte_l0c_ub "
+    "get_ctrl set_ctrl sbitset0 sbitset1"
+).split()
+
 _WITHOUT_EFFECT = "without an effect on values: no machine could differ"
 #: Micro-operations that no generated kernel has, and why.
-MICRO_REASONS: dict[str, str] = dict.fromkeys(("dsb", "dcci"), _WITHOUT_EFFECT)
+MICRO_REASONS: dict[str, str] = {
+    **dict.fromkeys(("dsb", "dcci"), _WITHOUT_EFFECT),
+    **dict.fromkeys(CUBE_UNIT, "in kernels of the cube unit: --preset cube"),
+}
 
 
 def micro_reason(name: str) -> str | None:

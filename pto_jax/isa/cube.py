@@ -76,7 +76,7 @@ _OUTSIDE = Decision(
 )
 _SATURATED = Decision(
     "Where does a product with sat saturate?",
-    "Factors before they are multiplied, and the finished sum: infinities become the largest number, NaN 0.",
+    "Factors, after the rounding to tf32, and the finished sum: infinities become the largest, NaN 0.",
     _PAGE,
 )
 _QUANTISED = Decision(
