@@ -315,8 +315,11 @@ def known(call: MicroCall, name: str, value: Any) -> int:
     """A number that has to be known before the program is compiled."""
     if isinstance(value, int):
         return int(value)
-    message = f"has a {name} that only execution knows; allowed: a constant, or eager execution"
-    raise NotExecutableError(Diagnostic("error", message, None, call.name, rule="executable"))
+    message = f"got a {name} that only execution knows"
+    allowed = "a constant, a scalar that pto.compile(..., scalars={...}) fixes, or the reference interpreter"
+    raise NotExecutableError(
+        Diagnostic("error", message, None, call.name, rule="executable", allowed=allowed)
+    )
 
 
 @memory_rule("vbitsort")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
@@ -359,13 +359,24 @@ def execute(
         words = (v.word if isinstance(v, Number) else v for v in given.values())
         found = computed(call, machine.semantics, *words)
     elif op.name in MEMORY_RULES:
-        found = MEMORY_RULES[op.name](call, machine, **given)
+        found = _moved(op, call, machine, given)
     else:
         message = "is not executed by this version"
         raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
     if declared is not None and declared.squeezes:
         Special(machine)["SQZN"] = _squeezed(call, given[declared.squeezes])
     return tuple(_result(v, words) for v, words in zip(op.results, found, strict=False))
+
+
+def _moved(op: Op, call: MicroCall, machine: TileMemory, given: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The results of an operation on memory; its errors say where it stands."""
+    try:
+        return MEMORY_RULES[op.name](call, machine, **given)
+    except NotExecutableError as error:
+        (finding,) = error.diagnostics
+        if finding.span is not None:
+            raise
+        raise NotExecutableError(replace(finding, span=op.span)) from None
 
 
 def _squeezed(call: MicroCall, mask: Bool[Array, " bits"]) -> Int64[Array, ""]:

@@ -732,6 +732,7 @@ def _fractal_load(name: str, target: str, summary: str, semantics: str) -> Micro
         written="" if raw else _LOAD_TEXT,
         places=(_place("src", "read", _taken), _place("dst", "write", _placed)),
         rules=(_one_type, _field_limits),
+        flags="transpose",
         semantics=semantics,
         decisions=() if raw else (_STARTS, _OUTSIDE),
         between_scopes=True,

@@ -157,6 +157,8 @@ class MicroOperation:
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: Words that may be absent and then stand for nothing, by attribute.
     clauses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Attributes that are true or false.
+    flags: tuple[str, ...] = ()
     places: tuple[Place, ...] = ()
     source: str = ""
     decisions: tuple[Decision, ...] = ()
@@ -245,6 +247,7 @@ def micro(
     kind: Kind = "register",
     choices: Mapping[str, str] | None = None,
     clauses: Mapping[str, str] | None = None,
+    flags: str = "",
     places: Sequence[Place] = (),
     decisions: Sequence[Decision] = (),
     traits: Traits | None = None,
@@ -280,6 +283,7 @@ def micro(
         semantics,
         {n: tuple(words.split()) for n, words in (choices or {}).items()},
         {n: tuple(words.split()) for n, words in (clauses or {}).items()},
+        tuple(flags.split()),
         tuple(places),
         source,
         tuple(decisions),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import NoReturn
 
 from .. import ir
 from ..ir import (
@@ -17,10 +18,9 @@ from ..ir import (
     UnknownType,
     Value,
 )
-from ..isa import find_micro
 from . import attributes, control, dictionaries, formats, reader, type_text
 from .attributes import enumeration, event
-from .formats import IMPLIED_TYPES, OPERAND_TYPES, PREDICATES, Format
+from .formats import IMPLIED_TYPES, OPERAND_TYPES, Format
 from .lexer import Cursor, Kind
 from .names import suggestion
 from .reader import Reader
@@ -132,7 +132,7 @@ def _read_item(reader: Reader, fmt: Format, item: formats.Item, draft: Draft) ->
         case formats.LiteralItem(text):
             # No token of another kind is the same characters.
             if c.text != text:
-                c.unexpected(f"'{text}'")
+                _unexpected(c, fmt, text)
             c.advance()
         case formats.OperandItem(name, many, _):
             draft.groups[name] = reader.mentions() if many else [reader.mention()]
@@ -152,6 +152,17 @@ def _read_item(reader: Reader, fmt: Format, item: formats.Item, draft: Draft) ->
                     _read_item(reader, fmt, inner, draft)
         case formats.AnyOrderItem(parts):
             _read_any_order(reader, fmt, parts, draft)
+
+
+def _unexpected(c: Cursor, fmt: Format, text: str) -> NoReturn:
+    """An error where a word is expected; where clauses stand before it, with these in their order."""
+    clauses = fmt.clauses
+    if text != ":" or not clauses:
+        c.unexpected(f"'{text}'")
+    word = c.peek()[1] if c.text == "," else c.text
+    shown = ", ".join(clauses)
+    what = "out of its place" if word in clauses else f"as a clause{suggestion(word, clauses)}"
+    c.fail(f"got '{word}' {what}; allowed: {shown}, in this order, and ':'")
 
 
 def _read_any_order(
@@ -181,11 +192,11 @@ def _present(c: Cursor, fmt: Format, items: tuple[formats.Item, ...]) -> bool:
         case (formats.LiteralItem(","), formats.LiteralItem(text), *_):
             return c.text == "," and c.peek()[1] == text
         case (formats.LiteralItem(","), formats.AttrItem(name, "word"), *_):
-            return c.text == "," and c.peek()[1] in _words(fmt.name, name)
+            return c.text == "," and c.peek()[1] in fmt.words(name)
         case (formats.LiteralItem(text), *_):
             return c.text == text
         case (formats.AttrItem(name, "word"), *_):
-            return c.text in _words(fmt.name, name)
+            return c.text in fmt.words(name)
     return c.kind is Kind.PERCENT_IDENT and c.peek()[0] not in (Kind.EQUAL,)
 
 
@@ -269,7 +280,7 @@ def _read_attribute(reader: Reader, fmt: Format, item: formats.AttrItem, draft: 
         c.advance()
         return
     if item.kind == "word":
-        value: ir.AttrValue = _word(c, fmt.name, item.name)
+        value: ir.AttrValue = _word(c, fmt, item.name)
     elif item.kind == "string":
         value = c.string(item.name)
     else:
@@ -278,20 +289,11 @@ def _read_attribute(reader: Reader, fmt: Format, item: formats.AttrItem, draft: 
     reader.attributes.store(draft.attributes, draft.places, fmt.name, item.name, value, at)
 
 
-def _words(operation: str, attribute: str) -> tuple[str, ...]:
-    """The words that may stand for an attribute."""
-    if operation in PREDICATES:
-        return PREDICATES[operation]
-    declared = find_micro(operation)
-    assert declared is not None, operation
-    return declared.clauses.get(attribute) or declared.choices[attribute]
-
-
-def _word(c: Cursor, operation: str, attribute: str) -> str:
-    allowed = _words(operation, attribute)
+def _word(c: Cursor, fmt: Format, attribute: str) -> str:
+    allowed = fmt.words(attribute)
     if c.kind is not Kind.BARE_IDENT or c.text not in allowed:
         close = suggestion(c.text, allowed)
-        c.fail(f"got {c.found()} as the {attribute} of {operation}{close}; allowed: {', '.join(allowed)}")
+        c.fail(f"got {c.found()} as the {attribute} of {fmt.name}{close}; allowed: {', '.join(allowed)}")
     return c.take()
 
 

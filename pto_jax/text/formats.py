@@ -411,6 +411,32 @@ class Format:
         return tuple(dict(found for i in self.items for found in _operands(i, "one")))
 
     @cached_property
+    def clauses(self) -> tuple[str, ...]:
+        """The words that begin optional parts in front of the types, in their order."""
+        found: list[str] = []
+        for item in self.items:
+            match item:
+                case OptionalItem((LiteralItem(","), LiteralItem(word), *_), _):
+                    found.append(word)
+                case OptionalItem((LiteralItem(word), *_), _) if word.isidentifier():
+                    found.append(word)
+                case OptionalItem((LiteralItem(","), AttrItem(name, "word"), *_), _) | OptionalItem(
+                    (AttrItem(name, "word"), *_), _
+                ):
+                    found += self.words(name)
+        return tuple(found)
+
+    def words(self, attribute: str) -> tuple[str, ...]:
+        """The words that may stand for an attribute."""
+        if self.name in PREDICATES:
+            return PREDICATES[self.name]
+        from ..isa import find_micro
+
+        declared = find_micro(self.name)
+        assert declared is not None, self.name
+        return declared.clauses.get(attribute) or declared.choices[attribute]
+
+    @cached_property
     def outs(self) -> frozenset[str]:
         """The operands that operations of this syntax write."""
         return frozenset(i.name for i in self.items if isinstance(i, OperandItem) and i.out)

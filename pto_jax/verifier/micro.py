@@ -74,11 +74,15 @@ def micro_findings(op: Op, declared: MicroOperation, profile: Profile) -> Iterat
 
 def _choice_findings(op: Op, declared: MicroOperation) -> Iterator[Diagnostic]:
     """Attributes with other values than those they may have, and names that look like theirs."""
+    names = (*declared.choices, *declared.clauses, *declared.flags)
     for name in op.attrs:
-        meant = get_close_matches(name, declared.choices, 1)
-        if meant and name not in declared.choices and name not in declared.clauses:
-            message = f"got the attribute {name}; allowed: {', '.join(declared.choices)}"
+        meant = get_close_matches(name, names, 1)
+        if meant and name not in names:
+            message = f"got the attribute {name}; allowed: {', '.join(names)}"
             yield error_of(op, "choices", f"{message}; did you mean {meant[0]}?")
+    for name in declared.flags:
+        if op.attrs.get(name) not in (None, True, False):
+            yield error_of(op, "choices", f"got {name} = {op.attrs[name]}; allowed: true, false")
     for name, allowed_words in (*declared.choices.items(), *declared.clauses.items()):
         given = op.attrs.get(name)
         if given is not None and given not in allowed_words:
