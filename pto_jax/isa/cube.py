@@ -55,7 +55,7 @@ _BLOCKS = Decision(
 _UNKNOWN_COPY = Decision(
     "In which units does copy_gm_to_cbuf count?",
     "In blocks of 32 bytes with gaps behind a burst, as the copies between L1 and the unified buffer.",
-    "no source says; the operation stands in dead branches of public cases only",
+    "not documented; the operation stands in dead branches of public cases only",
 )
 _CONTROL = Decision(
     "What holds where neither sat nor nosat is written?",
