@@ -10,7 +10,7 @@ the float64 sum of a product and the accumulator, rounded to float32, is the exa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -20,7 +20,7 @@ import numpy as np
 from jax import Array, lax
 
 from pto_jax.errors import Diagnostic, NotExecutableError
-from pto_jax.ir import BF16, F16, F32, HIF8, DType, RoundMode
+from pto_jax.ir import BF16, F16, F32, HIF8, DType, RoundMode, dtype
 from pto_jax.isa.matrix import ROUNDING_STATE, SHORT_MANTISSA, STARTED
 from pto_jax.isa.rules.block_scales import SCALE_PLACES, unstored
 from pto_jax.isa.rules.matrix import SCALE_GROUP, groups
@@ -30,7 +30,7 @@ from .bits import dtype_sign
 from .memory import tstore
 from .products import Precision
 from .region import all_ones, fit, flush, mask
-from .rules import Context, GlobalMemory, Inputs, Lanes, Output, Outputs, memory_rule, rule
+from .rules import Context, GlobalMemory, Inputs, Lanes, Output, Outputs, Semantics, memory_rule, rule
 
 if TYPE_CHECKING:
     from jaxtyping import Shaped, UInt, UInt8, UInt32
@@ -112,26 +112,42 @@ def _factors(c: Context, inputs: Inputs) -> tuple[UInt[Array, "M K"], UInt[Array
 
 def _product(c: Context, inputs: Inputs, start: UInt32[Array, "M N"] | None = None) -> UInt32[Array, "M N"]:
     x, y = _factors(c, inputs)
-    left, right = (F32 if c.dtype(n) == HIF8 else c.dtype(n) for n in "ab")
+    return sums(c.semantics, _shortened(c, x), _shortened(c, y), (c.dtype("a"), c.dtype("b")), start)
+
+
+def sums(
+    semantics: Semantics,
+    x: UInt[Array, "M K"],
+    y: UInt[Array, "K N"],
+    types: tuple[DType, DType],
+    start: UInt32[Array, "M N"] | None = None,
+) -> UInt32[Array, "M N"]:
+    """The sums of factors, given as words: float ones from ``start`` or +0, integer ones from 0.
+
+    Words of hif8 are given as float32.
+    """
+    left, right = (F32 if d == HIF8 else d for d in types)
     if left.is_integer:
-        return _integer_product(c, x, y)
-    fast = c.semantics.numerics == "fast"
+        return _integer_sums(x, y, (left, right))
+    fast = semantics.numerics == "fast"
     if fast and left == right and left in (F16, BF16):
         halves = (lax.bitcast_convert_type(w, left.numpy) for w in (x, y))
         return lax.bitcast_convert_type(products.dot(*halves), np.uint32)
     if fast:
-        words = (_shortened(c, bits.to_single(x, left)), _shortened(c, bits.to_single(y, right)))
+        words = (bits.to_single(x, left), bits.to_single(y, right))
         singles = (lax.bitcast_convert_type(w, np.float32) for w in words)
         return lax.bitcast_convert_type(products.dot(*singles), np.uint32)
-    precision = _PRECISIONS.get(c.dtype("a"), _NARROW)
-    return products.fold(_shortened(c, x), _shortened(c, y), precision, (left, right), start=start)
+    precision = _PRECISIONS.get(types[0], _NARROW)
+    return products.fold(x, y, precision, (left, right), start=start)
 
 
-def _integer_product(c: Context, x: UInt[Array, "M K"], y: UInt[Array, "K N"]) -> UInt32[Array, "M N"]:
+def _integer_sums(
+    x: UInt[Array, "M K"], y: UInt[Array, "K N"], types: tuple[DType, DType]
+) -> UInt32[Array, "M N"]:
     """int8 products summed modulo 2^32; the order does not matter."""
     total = lax.dot_general(
-        lax.bitcast_convert_type(x, c.dtype("a").numpy),
-        lax.bitcast_convert_type(y, c.dtype("b").numpy),
+        lax.bitcast_convert_type(x, types[0].numpy),
+        lax.bitcast_convert_type(y, types[1].numpy),
         (((1,), (0,)), ((), ())),
         preferred_element_type=np.int32,
     )
@@ -141,8 +157,13 @@ def _integer_product(c: Context, x: UInt[Array, "M K"], y: UInt[Array, "K N"]) -
 def _shortened(c: Context, words: UInt[Array, "*shape"]) -> UInt[Array, "*shape"]:
     """float32 operands rounded to the short format while an f32 mode is on."""
     mode, mantissa = c.attrs.get(ROUNDING_STATE), SHORT_MANTISSA.get(c.semantics.profile.name)
-    if mode is None or mantissa is None or c.dtype("a") != F32:
+    if not isinstance(mode, RoundMode) or mantissa is None or c.dtype("a") != F32:
         return words
+    return shortened(words, mantissa, mode)
+
+
+def shortened(words: UInt32[Array, "*shape"], mantissa: int, mode: RoundMode) -> UInt32[Array, "*shape"]:
+    """float32 words with fewer bits of fraction: to nearest, ties to even (RINT) or away."""
     drop = 23 - mantissa
     rounded = words + np.uint32(1 << (drop - 1))
     if mode == RoundMode.RINT:
@@ -257,6 +278,19 @@ def _mx_product(
     words = (*a, *b, *(() if start is None else (start,)))
     found: Array = _fold(types, start is not None)(*(w[None] for w in words))[0]
     return found
+
+
+def scaled_sums(
+    x: UInt8[Array, "M K"],
+    y: UInt8[Array, "K N"],
+    scales: Sequence[UInt8[Array, "_ _"]],
+    types: tuple[DType, DType],
+    start: UInt32[Array, "M N"] | None = None,
+) -> UInt32[Array, "M N"]:
+    """The exact sums of factors with f8e8m0 scales [M, groups] and [groups, N], from ``start`` or +0."""
+    words = (x, scales[0], y, scales[1], *(() if start is None else (start,)))
+    result: Array = _fold((*types, dtype("f8e8m0")), start is not None)(*(w[None] for w in words))[0]
+    return result
 
 
 @cache

@@ -63,7 +63,7 @@ def _field(quant: UInt64[Array, "*shape"], bit: int, width: int) -> UInt64[Array
     return (quant >> U64(bit)) & U64((1 << width) - 1)
 
 
-def _scale(quant: UInt64[Array, "*shape"], short: bool) -> UInt32[Array, "*shape"]:
+def scale_of(quant: UInt64[Array, "*shape"], short: bool) -> UInt32[Array, "*shape"]:
     """float32 words of the scales."""
     low = lax.convert_element_type(quant, U32)
     if not short:
@@ -93,7 +93,7 @@ def quantise(
     assert not isinstance(a, Integer)
     single = words if src == F32 else bits.encode32(convert.to_float64(words, src))
     # In flush mode elements are flushed; the scale is a field of a word and has a value of its own.
-    y = a.mul(a.decode(region.flush(c, single, F32)), a.decode(_scale(quant, mode.short)))
+    y = a.mul(a.decode(region.flush(c, single, F32)), a.decode(scale_of(quant, mode.short)))
     if mode.rule == "byte":
         offset = lax.convert_element_type(
             _field(quant, block_scales.OFFSET_BIT, block_scales.OFFSET_WIDTH), F64

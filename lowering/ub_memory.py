@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _ALIGN = np.zeros((), np.uint8)
 
 
-def _integer(scalar: Any) -> Any:
+def integer(scalar: Any) -> Any:
     """A scalar as a number: a Python one, or int64."""
     if isinstance(scalar, int):
         return int(scalar)
@@ -89,7 +89,7 @@ def _load_two(call: MicroCall, machine: TileMemory, base: Place, offset: Any) ->
 def _block_positions(block_stride: Any, lane: int) -> Any:
     """The positions of the lanes of eight blocks at a stride of 32-byte blocks."""
     size = 256 // lane
-    stride = _integer(block_stride)
+    stride = integer(block_stride)
     blocks = np.arange(8, dtype=np.int64) * stride
     return blocks[:, None] * size + np.arange(size, dtype=np.int64)
 
@@ -225,7 +225,7 @@ def _fresh(call: MicroCall, machine: TileMemory) -> tuple[Array]:
 def _store_first(
     call: MicroCall, machine: TileMemory, align: Array, count: Any, value: Array, base: Place
 ) -> tuple[Array]:
-    number = _integer(count)
+    number = integer(count)
     if isinstance(number, int):
         base.write(value[: max(0, number)])
     else:
@@ -311,19 +311,22 @@ def _store_special(call: MicroCall, machine: TileMemory, base: Place, offset: An
 # -- sorting and merging of records ------------------------------------------------------------------
 
 
-def _known(call: MicroCall, name: str, value: Any) -> int:
+def known(call: MicroCall, name: str, value: Any) -> int:
     """A number that has to be known before the program is compiled."""
     if isinstance(value, int):
         return int(value)
-    message = f"has a {name} that only execution knows; allowed: a constant, or eager execution"
-    raise NotExecutableError(Diagnostic("error", message, None, call.name, rule="executable"))
+    message = f"got a {name} that only execution knows"
+    allowed = "a constant, a scalar that pto.compile(..., scalars={...}) fixes, or the reference interpreter"
+    raise NotExecutableError(
+        Diagnostic("error", message, None, call.name, rule="executable", allowed=allowed)
+    )
 
 
 @memory_rule("vbitsort")
 def _sort(
     call: MicroCall, machine: TileMemory, dst: Place, src: Place, idx: Place, repeats: Any
 ) -> tuple[()]:
-    groups, d = max(0, _known(call, "number of groups", repeats)), src.dtype
+    groups, d = max(0, known(call, "number of groups", repeats)), src.dtype
     if not groups:
         return ()
     scores = src.read(groups * GROUP, d.word_bits).reshape(groups, GROUP)
@@ -338,7 +341,7 @@ def _sort(
 def _merge(
     call: MicroCall, machine: TileMemory, dst: Place, count: Any, config: Any, **sources: Place
 ) -> tuple[()]:
-    lengths_word, control = _known(call, "count", count), _known(call, "configuration", config)
+    lengths_word, control = known(call, "count", count), known(call, "configuration", config)
     lengths = [(lengths_word >> 16 * k & 0xFFFF) * (control >> 8 + k & 1) for k in range(LISTS)]
     there = [k for k in range(LISTS) if lengths[k]]
     special = Special(machine)
@@ -400,11 +403,12 @@ class Route(NamedTuple):
     number: Any
 
 
-def _loops(n: Any, s: Any, d: Any, more: dict[str, Any]) -> list[Loop]:
-    found = [Loop(_integer(n), _integer(s), _integer(d))]
+def loops_of(n: Any, s: Any, d: Any, more: dict[str, Any]) -> list[Loop]:
+    """The loops of a grouped transfer, from the outer one to the bursts."""
+    found = [Loop(integer(n), integer(s), integer(d))]
     for k in range(1, 5):
         if f"c{k}" in more:
-            found.insert(0, Loop(*(_integer(more[f"{name}{k}"]) for name in "csd")))
+            found.insert(0, Loop(*(integer(more[f"{name}{k}"]) for name in "csd")))
     return found
 
 
@@ -504,20 +508,25 @@ def _put(target: Place, route: Route, words: Array) -> None:
 
 def _combine(call: MicroCall, machine: TileMemory, target: Place, route: Route, words: Array) -> None:
     """Add the words, or take the larger or the smaller ones, element by element."""
-    d = dtype(call.attributes["atomic_type"])
-    have, size = words.dtype.itemsize * 8, d.word_bits
     places = jnp.asarray(route.target)
     exists = jnp.broadcast_to(jnp.asarray(route.exists), words.shape)
-    old = regrouped(target.gather(jnp.where(exists, places, 0), have), size)
-    a, new = machine.semantics.arithmetic(d), regrouped(words, size)
+    old = target.gather(jnp.where(exists, places, 0), words.dtype.itemsize * 8)
+    target.scatter(places, combined(call, machine, old, words), exists)
+
+
+def combined(call: MicroCall, machine: TileMemory, old: Array, words: Array) -> Array:
+    """Words of memory and others as one of elements of the type of atomic stores."""
+    d, have = dtype(call.attributes["atomic_type"]), words.dtype.itemsize * 8
+    a = machine.semantics.arithmetic(d)
+    first, second = (regrouped(v.reshape(-1), d.word_bits) for v in (old, words))
     match call.attributes["atomic"]:
         case "max":
-            combined = formulas.maximum(a, old, new)
+            found = formulas.maximum(a, first, second)
         case "min":
-            combined = formulas.minimum(a, old, new)
+            found = formulas.minimum(a, first, second)
         case _:
-            combined = a.encode(a.add(a.decode(old), a.decode(new)))
-    target.scatter(places, regrouped(combined, have), exists)
+            found = a.encode(a.add(a.decode(first), a.decode(second)))
+    return regrouped(found, have).reshape(words.shape)
 
 
 @memory_rule("mte_gm_ub")
@@ -530,13 +539,12 @@ def _load_rows(  # noqa: PLR0913 - operands
         # A number that is known has its bits beside it.
         word = getattr(more["pad"], "word", more["pad"])
         size = word.dtype.itemsize
-        sides = (_integer(more[name]) * size if name in more else 0 for name in ("left", "right"))
+        sides = (integer(more[name]) * size if name in more else 0 for name in ("left", "right"))
         pad = Pad(word, *sides)
-    plain = _plain(call)
-    return transfer(plain, machine, gm, ub, _integer(len), _loops(n, s, d, more), pad)
+    return transfer(plain(call), machine, gm, ub, integer(len), loops_of(n, s, d, more), pad)
 
 
-def _plain(call: MicroCall) -> MicroCall:
+def plain(call: MicroCall) -> MicroCall:
     """The call of a transfer that combines nothing: only stores to global memory do."""
     return MicroCall(call.name, call.types, call.results, {**call.attributes, "atomic": ""})
 
@@ -545,16 +553,16 @@ def _plain(call: MicroCall) -> MicroCall:
 def _store_rows(
     call: MicroCall, machine: TileMemory, ub: Place, gm: Place, len: Any, n: Any, s: Any, d: Any, **more: Any
 ) -> tuple[()]:
-    return transfer(call, machine, ub, gm, _integer(len), _loops(n, s, d, more))
+    return transfer(call, machine, ub, gm, integer(len), loops_of(n, s, d, more))
 
 
 @memory_rule("mte_ub_ub")
 def _move(
     call: MicroCall, machine: TileMemory, src: Place, dst: Place, len: Any, n: Any, s: Any, d: Any
 ) -> tuple[()]:
-    length = _integer(len) * 32
-    loop = Loop(_integer(n), length + _integer(s) * 32, length + _integer(d) * 32)
-    return transfer(_plain(call), machine, src, dst, length, [loop])
+    length = integer(len) * 32
+    loop = Loop(integer(n), length + integer(s) * 32, length + integer(d) * 32)
+    return transfer(plain(call), machine, src, dst, length, [loop])
 
 
 def _outer(call: MicroCall, way: str) -> list[Loop]:
@@ -572,13 +580,13 @@ def _raw_load(  # noqa: PLR0913 - operands
     call: MicroCall, machine: TileMemory, gm: Place, ub: Place, sid: Any, n: Any, len: Any, left: Any,
     right: Any, select: Any, l2: Any, gm_stride: Any, ub_stride: Any,
 ) -> tuple[()]:  # fmt: skip
-    loops = [*_outer(call, "outtoub"), Loop(_integer(n), _integer(gm_stride), _integer(ub_stride))]
+    loops = [*_outer(call, "outtoub"), Loop(integer(n), integer(gm_stride), integer(ub_stride))]
     pad = None
-    if _integer(select):
+    if integer(select):
         bits = ub.dtype.word_bits
         word = jnp.asarray(np.dtype(f"u{bits // 8}").type(call.attributes["pad_value"] & ((1 << bits) - 1)))
-        pad = Pad(word, _integer(left) * bits // 8, _integer(right) * bits // 8)
-    return transfer(_plain(call), machine, gm, ub, _integer(len), loops, pad)
+        pad = Pad(word, integer(left) * bits // 8, integer(right) * bits // 8)
+    return transfer(plain(call), machine, gm, ub, integer(len), loops, pad)
 
 
 @memory_rule("copy_ubuf_to_gm")
@@ -586,5 +594,5 @@ def _raw_store(  # noqa: PLR0913 - operands
     call: MicroCall, machine: TileMemory, ub: Place, gm: Place, sid: Any, n: Any, len: Any, l2: Any,
     gm_stride: Any, ub_stride: Any,
 ) -> tuple[()]:  # fmt: skip
-    loops = [*_outer(call, "ubtoout"), Loop(_integer(n), _integer(ub_stride), _integer(gm_stride))]
-    return transfer(call, machine, ub, gm, _integer(len), loops)
+    loops = [*_outer(call, "ubtoout"), Loop(integer(n), integer(ub_stride), integer(gm_stride))]
+    return transfer(call, machine, ub, gm, integer(len), loops)

@@ -26,6 +26,8 @@ OPTIONS = (
 )
 
 KIB = 1024
+#: Addresses between the beginnings of the two parts that the memory of parameters has: quantisation, slopes.
+PART = 64 * KIB
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +58,15 @@ class Profile:
             return profile, (self.name,)
         values = (getattr(self, f.name) for f in fields(self))
         return Profile, tuple(dict(v) if isinstance(v, Mapping) else v for v in values)
+
+    def end(self, loc: Loc, address: int) -> int:
+        """Where the on-chip memory that an address is in ends: parameters have two, ``PART`` bytes apart.
+
+        >>> [A5.end(Loc.SCALING, at) for at in (0, 65600)]
+        [4096, 69632]
+        """
+        part = PART if loc == Loc.SCALING and PART <= address < 2 * PART else 0
+        return part + self.capacity[loc]
 
     def has_dtype(self, d: DType) -> bool:
         """Whether tiles of the element type exist at all (the overview page's table)."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ from jax import Array
 
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.interpreter import Operand, Pointer, Scalar, TileRef
+from pto_jax.interpreter.cores import memory_core
 from pto_jax.interpreter.operands import LocalPointer, Register
 from pto_jax.ir import U64, Loc, Op, ScalarType, TileType, Value
 from pto_jax.isa import find_micro
@@ -289,7 +290,9 @@ class LocalPlace(Place):
         """The address of the cell, and the end of its memory space; of a tile its own bytes."""
         if self.pointer.tile is not None:
             return 0, size
-        return self.slot.cell.begin, self.machine.semantics.profile.capacity[Loc[self.pointer.space.name]]
+        address = self.pointer.address if isinstance(self.pointer.address, int) else 0
+        end = self.machine.semantics.profile.end(Loc[self.pointer.space.name], address)
+        return self.slot.cell.begin, end
 
     def taken(self, flat: Array, first: Scalar, at: int, count: int) -> Array:
         """The words, of a loop whose trips are executed at once those of all trips."""
@@ -349,20 +352,31 @@ def execute(
 ) -> tuple[Operand, ...]:
     """The results of a micro-operation; NotExecutableError without a rule."""
     load_rules()
-    values = dict(zip(operands, op.ins, strict=True))
-    given = {name: _given(machine, op, call, name, o, values[name]) for name, o in operands.items()}
+    declared = find_micro(op.name)
+    values = declared.values(op) if declared is not None else {}
+    given = {name: _given(machine, op, call, name, o, values.get(name)) for name, o in operands.items()}
     if op.name in RULES:
         words = (v.word if isinstance(v, Number) else v for v in given.values())
         found = computed(call, machine.semantics, *words)
     elif op.name in MEMORY_RULES:
-        found = MEMORY_RULES[op.name](call, machine, **given)
+        found = _moved(op, call, machine, given)
     else:
         message = "is not executed by this version"
         raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
-    declared = find_micro(op.name)
     if declared is not None and declared.squeezes:
         Special(machine)["SQZN"] = _squeezed(call, given[declared.squeezes])
     return tuple(_result(v, words) for v, words in zip(op.results, found, strict=False))
+
+
+def _moved(op: Op, call: MicroCall, machine: TileMemory, given: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The results of an operation on memory; its errors say where it stands."""
+    try:
+        return MEMORY_RULES[op.name](call, machine, **given)
+    except NotExecutableError as error:
+        (finding,) = error.diagnostics
+        if finding.span is not None:
+            raise
+        raise NotExecutableError(replace(finding, span=op.span)) from None
 
 
 def _squeezed(call: MicroCall, mask: Bool[Array, " bits"]) -> Int64[Array, ""]:
@@ -373,13 +387,15 @@ def _squeezed(call: MicroCall, mask: Bool[Array, " bits"]) -> Int64[Array, ""]:
     return active * np.int64(result.dtype.word_bits // 8)
 
 
-def _given(machine: TileMemory, op: Op, call: MicroCall, name: str, operand: Operand, value: Value) -> Any:
+def _given(
+    machine: TileMemory, op: Op, call: MicroCall, name: str, operand: Operand, value: Value | None
+) -> Any:
     """What a rule gets for an operand."""
     if isinstance(operand, Register):
         return operand.contents
     if isinstance(operand, Pointer | LocalPointer):
         return place_of(machine, op, call, name, operand)
-    assert isinstance(value.type, ScalarType), value
+    assert value is not None and isinstance(value.type, ScalarType), value
     d = value.type.dtype
     known = machine.known(operand) if not d.is_float else None
     if known is not None:
@@ -416,7 +432,7 @@ def place_of(machine: TileMemory, op: Op, call: MicroCall, name: str, pointer: O
     """Where a pointer of an operation is."""
     declared = find_micro(op.name)
     places = declared.places if declared is not None else ()
-    aligned = next((p.aligned(call) for p in places if p.pointer == name), 1)
+    aligned = next((p.aligned(call) for p in places if p.key == name), 1)
     if isinstance(pointer, Pointer):
         return GlobalPlace(machine, op, pointer, pointer.dtype.storage_bits // 8)
     return LocalPlace(machine, op, pointer, aligned, _slot(machine, op, name, pointer))
@@ -424,7 +440,7 @@ def place_of(machine: TileMemory, op: Op, call: MicroCall, name: str, pointer: O
 
 def scalar_place(machine: TileMemory, op: Op, pointer: LocalPointer) -> Place:
     """Where a scalar is loaded or stored."""
-    name = planning.SCALAR.pointer
+    name = planning.SCALAR.key
     return LocalPlace(machine, op, pointer, pointer.dtype.word_bits // 8, _slot(machine, op, name, pointer))
 
 
@@ -436,4 +452,5 @@ def _slot(machine: TileMemory, op: Op, name: str, pointer: LocalPointer) -> Slot
             raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="window"))
         return Slot(slot.cell, slot.address + pointer.address, slot.step)
     span, width = machine.spans.get((key_of(op), name), (planning.ANYWHERE, 8))
-    return machine.placed_slot(planning.placement(span, width, Loc[pointer.space.name]), pointer.address)
+    placement = planning.placement(span, width, Loc[pointer.space.name])
+    return machine.placed_slot(placement, pointer.address, memory_core(machine.core, pointer))

@@ -295,7 +295,7 @@ class Surveyor(abstract.AbstractMachine):
         declared = find_micro(op.name)
         numbers = {name: _largest(value) for name, value in operands.items()}
         for place in declared.places if declared is not None else ():
-            self._note_bytes(op, place, operands[place.pointer], place.span(call, numbers))
+            self._note_bytes(op, place, operands.get(place.key), place.span(call, numbers))
         return super().micro(op, call, operands)
 
     def _note_bytes(self, op: Op, place: BytesPlace, pointer: Operand, size: int | None) -> None:
@@ -305,7 +305,7 @@ class Surveyor(abstract.AbstractMachine):
             if buffer is not None:
                 self.spans_written.setdefault((key_of(op), buffer), set()).add(EVERYWHERE)
         elif isinstance(pointer, LocalPointer) and pointer.tile is None:
-            at, key = Range.of(pointer.address), (key_of(op), place.pointer)
+            at, key = Range.of(pointer.address), (key_of(op), place.key)
             found: Bytes = None
             if size is not None and at.low >= 0 and at.high + size <= _HIGHEST:
                 found = at.low, at.high + size

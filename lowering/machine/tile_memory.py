@@ -288,10 +288,10 @@ class TileMemory:
             self.require(op, "address", allowed, broken, "address {}", (address,))
         return self._touch(slot)
 
-    def placed_slot(self, placement: storage.Placement, address: Scalar) -> Slot:
-        """The slot at an address among bytes that the plan has a cell for."""
+    def placed_slot(self, placement: storage.Placement, address: Scalar, core: str) -> Slot:
+        """The slot at an address among bytes of a core that the plan has a cell for."""
         slot = self.plan.slot(placement.type, placement.address)
-        key = f"{self.core}/{slot.cell.key}" if self.core else slot.cell.key
+        key = f"{core}/{slot.cell.key}" if core else slot.cell.key
         return self._touch(replace(slot, cell=replace(slot.cell, key=key), address=address))
 
     def special(self) -> Slot:

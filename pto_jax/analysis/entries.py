@@ -151,7 +151,9 @@ def _transferred(op: Op, known: OperandFacts) -> Iterator[tuple[str, int]]:
     for place in declared.places if declared is not None else ():
         assert declared is not None
         values = declared.values(op)
-        value = values[place.pointer]
+        value = values.get(place.pointer)
+        if value is None:
+            continue
         pointer = known.pointers.get(value.name)
         if pointer is None or not isinstance(value.type, PtrType) or value.type.space != AddressSpace.GM:
             continue

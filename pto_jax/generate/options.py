@@ -145,9 +145,20 @@ TRANSFERS = frozenset(
 )
 
 
+#: Micro-operations of the cube unit.
+CUBE_UNIT = (
+    "mte_gm_l1 mte_l1_ub mte_ub_l1 copy_gm_to_cbuf copy_ubuf_to_cbuf copy_cbuf_to_ubuf mte_gm_l1_frac "
+    "mte_l1_l0a mte_l1_l0b load_cbuf_to_ca load_cbuf_to_cb mte_l1_l0a_mx mte_l1_l0b_mx mte_l1_bt mte_l1_fb "
+    "raw_fill_l1 mad mad_acc mad_bias mad_mx mad_mx_acc mad_mx_bias mte_l0c_l1 mte_l0c_gm mte_l0c_ub "
+    "get_ctrl set_ctrl sbitset0 sbitset1"
+).split()
+
 _WITHOUT_EFFECT = "without an effect on values: no machine could differ"
 #: Micro-operations that no generated kernel has, and why.
-MICRO_REASONS: dict[str, str] = dict.fromkeys(("dsb", "dcci"), _WITHOUT_EFFECT)
+MICRO_REASONS: dict[str, str] = {
+    **dict.fromkeys(("dsb", "dcci"), _WITHOUT_EFFECT),
+    **dict.fromkeys(CUBE_UNIT, "in kernels of the cube unit: --preset cube"),
+}
 
 
 def micro_reason(name: str) -> str | None:
@@ -253,6 +264,7 @@ class Options:
     depth: int = 2
     defined: bool = False
     micro: bool = False
+    cube: bool = False
 
 
 def on_blocks(options: Options, grid: int | None) -> Options:
@@ -358,6 +370,7 @@ ORDERED = replace(
 RANKS = replace(STRAIGHT, ranks=1.0, mutants=0.25)
 #: Kept apart too: kernels of another level, on one profile.
 MICRO = replace(STRAIGHT, micro=True, control=0.3, statements=12, turns=5, profiles=("a5",))
+CUBE = replace(STRAIGHT, cube=True, profiles=("a5",))
 #: Printing programs: kept apart from the presets, machines differ in where they print.
 OUTPUT = replace(STRAIGHT, output=0.3, functions=0.5)
 #: Options that campaigns take turns in, by name.
@@ -374,9 +387,10 @@ PRESETS = {
     "ordered": ORDERED,
     "ranks": RANKS,
     "micro": MICRO,
+    "cube": CUBE,
 }
 #: The presets that campaigns and strategies take in turn where none is named.
-IN_TURN = tuple(name for name in PRESETS if name not in ("ordered", "ranks", "micro"))
+IN_TURN = tuple(name for name in PRESETS if name not in ("ordered", "ranks", "micro", "cube"))
 #: What the programs of each preset are for.
 DESCRIPTIONS = {
     "straight": "instructions one after the other, of all types, attributes and valid regions",
@@ -391,4 +405,5 @@ DESCRIPTIONS = {
     "ordered": "flags, events and barriers between dependent operations only (for races)",
     "ranks": "2 to 4 processors: copies, signals, collectives; a quarter are mutants (for races)",
     "micro": "kernels of micro-operations: registers, masks, loads, stores, transfers (a5)",
+    "cube": "kernels of the cube unit: fractals, products, stores of accumulators (a5)",
 }

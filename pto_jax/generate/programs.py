@@ -32,6 +32,7 @@ from . import (
     control,
     cores,
     cores as generate_cores,
+    cube,
     handles,
     micro,
     operations,
@@ -151,6 +152,10 @@ def draw(rng: random.Random, options: Options, identity: str = "", seed: int = 0
     profile, turn = _turn(rng, options, seed, index)
     if options.ranks and rng.random() < options.ranks:
         return _on_ranks(rng, options, Case(identity, seed, index, profile, _NOTHING, {}, {}))
+    if options.cube:
+        state = State(rng, options, profile, False, operations.Scale.draw(rng, options))
+        program = cube.kernel(state)
+        return Case(identity, seed, index, profile, program, state.inputs, state.loose, 1, "main")
     if options.micro:
         state = State(rng, options, profile, False, operations.Scale.draw(rng, options))
         program = micro.kernel(state, turn)

@@ -224,7 +224,7 @@ class Blocks(abstract.AbstractMachine):
         """Transfers of bytes are not followed: the writes to a buffer are undecided."""
         declared = find_micro(op.name)
         for place in declared.places if declared is not None else ():
-            pointer = operands[place.pointer]
+            pointer = operands.get(place.key)
             if place.access == "write" and isinstance(pointer, Pointer):
                 self._give_up(pointer)
         return super().micro(op, call, operands)

@@ -4,19 +4,21 @@ A block has one core, unless its parts have to meet in pipes, flags or by subblo
 cube core and one or two vector cores.
 """
 
+import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..analysis.provenance import called
-from ..ir import Function, KernelKind, Op, Program, WaitCmp
+from ..ir import Function, KernelKind, Loc, Op, Program, WaitCmp
 from ..isa import find
 from ..isa.effects import traits_of
-from .operands import Pointer, Scalar
+from .operands import LocalPointer, Pointer, Scalar
 from .ranks import Meetings, World
 
 Kind = Literal["cube", "vector"]
+_CORE = re.compile(r"\b(?:cube|vector\d+)\b")
 _KINDS: dict[KernelKind, Kind] = {KernelKind.CUBE: "cube", KernelKind.VECTOR: "vector"}
 
 
@@ -106,6 +108,28 @@ class Block:
     def has(self, kind: Kind) -> bool:
         """Whether one of the block's cores is of a kind."""
         return any(core.kind == kind for core in self.cores)
+
+
+def memory_core(core: str, pointer: LocalPointer) -> str:
+    """The core whose memory a pointer is into, by the name of the core that executes.
+
+    Vector cores have a unified buffer each, the cube core has the other memories of a block.
+
+    >>> memory_core("cube", LocalPointer(F32, AddressSpace.VEC, subblock=1))
+    'vector1'
+    >>> memory_core("vector1", LocalPointer(F32, AddressSpace.MAT))
+    'cube'
+    """
+    own = _CORE.search(core)
+    if own is None:
+        return core
+    if pointer.space.name != Loc.VEC.name:
+        name = "cube"
+    elif pointer.subblock is not None:
+        name = f"vector{pointer.subblock}"
+    else:
+        name = own.group() if own.group() != "cube" else "vector0"
+    return core[: own.start()] + name + core[own.end() :]
 
 
 def cores_of(program: Program, function: Function) -> tuple[Core, ...]:

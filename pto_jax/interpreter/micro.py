@@ -4,16 +4,16 @@ Addresses are arithmetic of the interpreter; what an operation computes, and wha
 addresses, is the machine's.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ..errors import Diagnostic, NotExecutableError
-from ..ir import I1, INDEX, Op
+from ..ir import I1, I64, INDEX, Op, ScalarType
 from ..isa import find_micro
 from ..isa.micro import MicroCall, MicroOperation, Place
 from .interpreter import MICRO, TRANSFERS, Interpreter, executes
-from .operands import LocalPointer, Operand, Pointer, Scope, TransferState
+from .operands import LocalPointer, Operand, Pointer, Scope, TileRef, TransferState
 from .views import load_scalar, local_pointer, moved, store_scalar
 
 
@@ -29,9 +29,13 @@ def _micro(interpreter: Interpreter, op: Op, scope: Scope) -> None:
             raise _refused(op, f'"{value}", of which no source says what it does')
     operands: dict[str, Operand] = {name: scope[v] for name, v in declared.values(op).items()}
     if declared.kind == "scalar":
-        _configure(interpreter, op, operands)
+        if op.results:
+            scope.bind(op.results[0], _queried(interpreter, op, list(operands.values())))
+        else:
+            _configure(interpreter, op, operands)
         return
-    ends = [_placed(interpreter, declared, op, call, operands, place) for place in declared.places]
+    values = dict(operands)
+    ends = [_placed(interpreter, declared, op, call, values, operands, place) for place in declared.places]
     call = _with_state(interpreter, op, declared, call)
     results = interpreter.machine.micro(op, call, operands)
     if declared.updated(op):
@@ -55,12 +59,19 @@ def _placed(
     declared: MicroOperation,
     op: Op,
     call: MicroCall,
+    values: Mapping[str, Operand],
     operands: dict[str, Operand],
     place: Place,
 ) -> Operand:
-    """Move a pointer among the operands to where it is accessed; returns where it moves to."""
-    given = operands[place.pointer]
+    """Move a pointer among the operands to where it is accessed; returns where it moves to.
+
+    ``values`` are the operands as the operation has them.
+    """
+    given = values.get(place.pointer)
+    if not isinstance(given, Pointer | LocalPointer | TileRef) or not place.applies(call):
+        return given
     if isinstance(given, Pointer):
+        operands[place.key] = given
         return given
     pointer = local_pointer(given)
     unit = place.unit(call) if callable(place.unit) else place.unit
@@ -70,8 +81,27 @@ def _placed(
     stays = declared.updated(op) or place.steady or not place.offset
     accessed = pointer if stays else after
     _require_aligned(interpreter, op, accessed, place.aligned(call))
-    operands[place.pointer] = accessed
+    if place.beside is not None:
+        address = interpreter.scalar("arith.divsi", (accessed.address, place.beside.unit), INDEX, INDEX)
+        accessed = replace(accessed, space=place.beside.loc, address=address)
+    if place.subblock is not None:
+        numbers = {
+            n: interpreter.machine.known(values[n])
+            for n, v in declared.values(op).items()
+            if isinstance(v.type, ScalarType) and v.type.dtype.is_integer
+        }
+        accessed = replace(accessed, subblock=_subblock(interpreter, op, place.subblock(call, numbers)))
+    operands[place.key] = accessed
     return after
+
+
+def _subblock(interpreter: Interpreter, op: Op, result: int | None) -> int | None:
+    """The vector core whose memory a place is in; NotExecutableError where only execution knows it."""
+    if result is None and not interpreter.machine.abstract:
+        raise _refused(op, "a number of a vector core that only execution knows")
+    if result not in (None, 0, 1):
+        raise _refused(op, f"vector core {result}; allowed: 0, 1")
+    return result
 
 
 def _require_aligned(interpreter: Interpreter, op: Op, pointer: LocalPointer, aligned: int) -> None:
@@ -100,9 +130,25 @@ def _configure(interpreter: Interpreter, op: Op, operands: Mapping[str, Operand]
         raise _refused(op, "a number that only execution knows")
     elif what == "mov_pad_val":
         state = replace(state, pad=numbers[0] or 0)
+    elif what == "ctrl":
+        state = replace(state, control=numbers[0] or 0)
     else:
         state = replace(state, loops={**state.loops, what: tuple(n or 0 for n in numbers)})
     interpreter.modes[TRANSFERS] = state
+
+
+def _queried(interpreter: Interpreter, op: Op, operands: Sequence[Operand]) -> Operand:
+    """The control register, or a number with another bit."""
+    if not operands:
+        state: TransferState = interpreter.mode(op, TRANSFERS)
+        return state.control
+    value, at = operands
+    bit = interpreter.scalar("arith.shli", (1, at), I64, I64)
+    if op.name.endswith("0"):
+        return interpreter.scalar(
+            "arith.andi", (value, interpreter.scalar("arith.xori", (bit, -1), I64, I64)), I64, I64
+        )
+    return interpreter.scalar("arith.ori", (value, bit), I64, I64)
 
 
 def _atomic(state: TransferState, what: str) -> TransferState:
@@ -119,8 +165,21 @@ def _with_state(interpreter: Interpreter, op: Op, declared: MicroOperation, call
         return call
     state: TransferState = interpreter.mode(op, TRANSFERS)
     more: dict[str, Any] = {"atomic": state.atomic, "atomic_type": state.atomic_type}
-    more |= {"loops": state.loops, "pad_value": state.pad}
-    return replace(call, attributes={**call.attributes, **more})
+    more |= {"loops": state.loops, "pad_value": state.pad, "control": state.control}
+    # A clause of the operation itself comes before what is set.
+    return replace(call, attributes={**call.attributes, **more, **_own(call, declared)})
+
+
+def _own(call: MicroCall, declared: MicroOperation) -> Mapping[str, Any]:
+    """The clauses of an operation that set what the scalar unit sets for others."""
+    own = {
+        n: call.attributes[n]
+        for n in ("atomic", "atomic_type")
+        if n in declared.clauses and n in call.attributes
+    }
+    if "atomic_type" in own:
+        own["atomic_type"] = str(own["atomic_type"]).replace("s", "i")
+    return own
 
 
 def _refused(op: Op, what: str) -> NotExecutableError:

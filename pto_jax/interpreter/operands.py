@@ -18,6 +18,7 @@ from ..ir import (
     FmatrixMode,
     Geometry,
     GlobalLayout,
+    Loc,
     Op,
     OpaqueType,
     Registers,
@@ -97,12 +98,17 @@ class TileRef:
 
 @dataclass(frozen=True)
 class LocalPointer:
-    """A position in on-chip memory: a byte address in a memory space, or in a tile that has none."""
+    """A position in on-chip memory: a byte address in a memory space, or in a tile that has none.
+
+    ``space`` is a :class:`Loc` for memories that no pointer of a text is into. ``subblock`` is the vector
+    core whose unified buffer is meant, where it is not the one that executes.
+    """
 
     dtype: DType
-    space: AddressSpace
+    space: AddressSpace | Loc
     address: Scalar = 0
     tile: TileRef | None = None
+    subblock: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,18 +118,23 @@ class Register:
     contents: Any
 
 
+#: The control register when a kernel begins: conversions and products keep what is beyond their range.
+INITIAL_CONTROL = 1 << 48
+
+
 @dataclass(frozen=True)
 class TransferState:
     """What configuration operations have set for transfers of bytes.
 
     The mode and the type of atomic stores ("" for none), sizes and strides of loops by the name of the
-    operation that sets them, and the padding value.
+    operation that sets them, the padding value, and the control register.
     """
 
     atomic: str = ""
     atomic_type: str = ""
     loops: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     pad: int = 0
+    control: int = INITIAL_CONTROL
 
 
 #: A TileRef, View, Pointer, LocalPointer, Register or Scalar.

@@ -587,10 +587,8 @@ def _castptr(interpreter: Interpreter, op: Op, scope: Scope) -> None:
         pointer = _elements(interpreter, op, source, t.dtype)
     elif t.space == AddressSpace.GM:
         pointer = pointer_at(interpreter, op, source, t.dtype)
-    elif t.space == AddressSpace.VEC:
-        pointer = LocalPointer(t.dtype, t.space, source)
     else:
-        raise _refused(op, f"an address in {t.space.name.lower()}, which names no storage without an extent")
+        pointer = LocalPointer(t.dtype, t.space, source)
     scope.bind(op.results[0], pointer)
 
 

@@ -164,6 +164,7 @@ MICRO_FAMILIES = (
     "vmi",
     "ub_memory",
     "ub_transfers",
+    "cube",
 )
 
 

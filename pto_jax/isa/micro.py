@@ -16,7 +16,8 @@ text            meaning                                     types
 ``lhs``         an operand                                  ``T``: a register, its element bound to T
 ``base[off]``   a pointer and an offset without a type      ``pT``, ``p*``: a pointer into the UB
 ``base[off:]``  the same, the offset's type is written      ``gT``, ``g*``: a pointer into global memory
-``"mode"``      a string, kept as an attribute              ``-``: anything
+``"mode"``      a string, kept as an attribute              ``@l1``, ``@l0a`` ...: a pointer into that memory
+..              ..                                          ``-``: anything
 ``mask?``       an operand (or result) that may be absent   ``M``, ``MD``: a mask for lanes of T, of D
 ``-> result``   results                                     ``m``, ``m16``: a mask of any, of one width
 ..              ..                                          ``sT``: a scalar for lanes of T; ``n``: an integer
@@ -30,7 +31,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from ..ir import I1, DType, MaskType, Op, Pipe, PtrType, ScalarType, Type, Value, VRegType
+from ..ir import I1, DType, Loc, MaskType, Op, Pipe, PtrType, ScalarType, Type, Value, VRegType
 from .declare import Decision
 from .traits import PLAIN, Effect, Traits
 
@@ -82,14 +83,25 @@ Span = Callable[[MicroCall, Mapping[str, int | None]], int | None]
 
 
 class Rows(NamedTuple):
-    """Bytes in rows: those of each, and how many there are at which pitch, from the inner loop outwards."""
+    """Bytes in rows: those of each, and how many there are at which pitch, from the inner loop outwards.
+
+    The first row begins ``start`` bytes behind the address.
+    """
 
     width: int
     steps: tuple[tuple[int, int], ...] = ()
+    start: int = 0
 
 
 #: The rows of bytes that an operation accesses from the address on; None where they are not known.
 RowsOf = Callable[[MicroCall, Mapping[str, int | None]], Rows | None]
+
+
+class Beside(NamedTuple):
+    """Memory that belongs to another one: its address is that of the other divided by ``unit``."""
+
+    loc: Loc
+    unit: int
 
 
 @dataclass(frozen=True)
@@ -112,6 +124,19 @@ class Place:
     masked: Callable[[MicroCall], bool] = lambda call: False
     #: Bytes of which the address has to be a multiple.
     aligned: Callable[[MicroCall], int] = lambda call: 1
+    #: What rules call the place, where it is not the only one of its pointer.
+    name: str = ""
+    #: The memory that belongs to the one of the pointer, such as block scales of a factor.
+    beside: Beside | None = None
+    #: Which vector core of the block has the memory, where it is not the core that executes.
+    subblock: Span | None = None
+    #: Whether an operation accesses it.
+    applies: Callable[[MicroCall], bool] = lambda call: True
+
+    @property
+    def key(self) -> str:
+        """The name under which rules get the pointer."""
+        return self.name or self.pointer
 
 
 @dataclass(frozen=True)
@@ -130,6 +155,10 @@ class MicroOperation:
     kind: Kind = "register"
     semantics: str = ""
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Words that may be absent and then stand for nothing, by attribute.
+    clauses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Attributes that are true or false.
+    flags: tuple[str, ...] = ()
     places: tuple[Place, ...] = ()
     source: str = ""
     decisions: tuple[Decision, ...] = ()
@@ -171,8 +200,7 @@ class MicroOperation:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of everything that the types stand for: operands, strings, results."""
-        parts = (w.removesuffix("?") for part in self.words for w in part)
-        return tuple(n for w in parts for n in w.replace(":", "").replace("]", "").split("["))
+        return _names(self.text)
 
     @cached_property
     def results(self) -> tuple[str, ...]:
@@ -218,6 +246,8 @@ def micro(
     *,
     kind: Kind = "register",
     choices: Mapping[str, str] | None = None,
+    clauses: Mapping[str, str] | None = None,
+    flags: str = "",
     places: Sequence[Place] = (),
     decisions: Sequence[Decision] = (),
     traits: Traits | None = None,
@@ -238,7 +268,11 @@ def micro(
     **elements: str,
 ) -> MicroOperation:
     """A declaration; ``elements`` by letter and ``choices`` by attribute are words with blanks between."""
-    uses = tuple(Effect(p.access, "global" if p.pointer == "gm" else "tile", p.pointer) for p in places)
+    reached = dict(zip(_names(text), types.replace("->", " ").split(), strict=True))
+    uses = tuple(
+        Effect(p.access, "global" if reached[p.pointer].startswith("g") else "tile", p.pointer)
+        for p in places
+    )
     return MicroOperation(
         name,
         summary,
@@ -248,6 +282,8 @@ def micro(
         kind,
         semantics,
         {n: tuple(words.split()) for n, words in (choices or {}).items()},
+        {n: tuple(words.split()) for n, words in (clauses or {}).items()},
+        tuple(flags.split()),
         tuple(places),
         source,
         tuple(decisions),
@@ -265,6 +301,12 @@ def micro(
         limits or {},
         between_scopes,
     )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """The names among the words of a signature."""
+    parts = (w.removesuffix("?") for w in text.replace("->", " ").split())
+    return tuple(n for w in parts for n in w.replace(":", "").replace("]", "").split("["))
 
 
 def _syntax(operands: Sequence[str], results: Sequence[str]) -> str:

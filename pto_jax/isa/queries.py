@@ -30,8 +30,8 @@ ADDRESSES = Decision(
 )
 _LOCAL_ADDRESS = Decision(
     "Has a tile an address as a number, and a number a tile?",
-    "No: the pointer of a tile may be read, written and cast to one of other elements. An address without an "
-    "extent names no storage, and that of a tile is for the planner to choose; alloc_tile addr = places one.",
+    "No: the pointer of a tile may be read, written and cast to one of other elements. A number as a pointer "
+    "is for micro-operations; that of a tile is for the planner to choose, alloc_tile addr = places one.",
     "PTOAS memory planning",
 )
 _IN_TURN = Decision(

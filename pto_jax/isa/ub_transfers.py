@@ -11,6 +11,8 @@ from .traits import Effect, Traits
 _PAGE = "micro-isa chapter 02"
 #: Loops around the bursts of one transfer, from the inner to the outer one.
 LOOPS = 4
+#: The numbers of a grouped transfer.
+GROUPED_WORDS = " ".join(("len n s d", *(f"c{k}? s{k}? d{k}?" for k in range(1, LOOPS + 1))))
 _PADS = Decision(
     "Which bytes does a pad fill?",
     "Left elements, the data, right elements, then up to the next 32 bytes. Without a pad these bytes are "
@@ -30,7 +32,7 @@ _ORDER = Decision(
 _MODE = Traits(effects=(Effect("write", "mode"),))
 
 
-def _rows(stride: str, *, filled: bool = False) -> RowsOf:
+def grouped_rows(stride: str, *, filled: bool = False) -> RowsOf:
     """The bursts of a grouped transfer on one side; ``stride`` is the letter of its strides there.
 
     ``filled``: a burst with a pad takes its pads, too, up to whole blocks of 32 bytes.
@@ -62,15 +64,15 @@ def _made(width: int | None, steps: Sequence[tuple[int | None, int | None]]) -> 
     return None if width is None or len(sizes) < len(steps) else Rows(width, tuple(sizes))
 
 
-def _reach(rows: RowsOf, blocks: int = 1) -> Span:
+def reach(rows: RowsOf, blocks: int = 1) -> Span:
     """The bytes from the first to the last one of rows, in whole ``blocks``."""
 
     def span(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
         extent = rows(call, numbers)
         if extent is None or any(step < 0 for _, step in extent.steps):
             return None
-        reach = extent.width + sum(max(0, count - 1) * step for count, step in extent.steps)
-        return -(-reach // blocks) * blocks
+        size = extent.start + extent.width + sum(max(0, count - 1) * step for count, step in extent.steps)
+        return -(-size // blocks) * blocks
 
     return span
 
@@ -94,7 +96,10 @@ def _raw(way: str, at: int, stride: str, *, filled: bool = False) -> RowsOf:
     return rows
 
 
-def _grouped(first: str, second: str, extra: str, after: str, tail: str, tail_types: str) -> str:
+def grouped(
+    first: str, second: str, extra: str = "", after: str = "", tail: str = "", tail_types: str = ""
+) -> str:
+    """The text of a grouped transfer: pointers, further operands, a burst, loops, and what follows."""
     loops = " ".join(f"(? loop ( $c{k} , $s{k} , $d{k} ) ?)" for k in range(1, LOOPS + 1))
     types = " ".join(f"(?t , loop !c{k} , !s{k} , !d{k} ?)" for k in range(1, LOOPS + 1))
     shown = f"${first} , ${second} , {extra}$len nburst ( $n , $s , $d ) {after} {loops} {tail} {{}}"
@@ -103,7 +108,7 @@ def _grouped(first: str, second: str, extra: str, after: str, tail: str, tail_ty
     return f"{shown} : !{first} , !{second} , {typed}!len , !n , !s , !d {behind} {types} {tail_types}"
 
 
-_LOAD_TEXT = _grouped(
+_LOAD_TEXT = grouped(
     "gm",
     "ub",
     "$l2 , ",
@@ -111,17 +116,21 @@ _LOAD_TEXT = _grouped(
     "(? pad ( $pad (? , $left , $right ?) ) ?)",
     "(?t , pad !pad (?t , !left , !right ?) ?)",
 )
-_STORE_TEXT = _grouped("ub", "gm", "", "(? l2_cache_ctl ( $l2 ) ?)", "", "")
+_STORE_TEXT = grouped("ub", "gm", "", "(? l2_cache_ctl ( $l2 ) ?)", "", "")
 
 
-def _blocks(stride: str) -> RowsOf:
-    """The bytes of bursts of 32-byte blocks with gaps after them."""
+def blocks(stride: str, *, looped: bool = False) -> RowsOf:
+    """The bytes of bursts of 32-byte blocks with gaps after them, ``looped`` inside loops over bytes."""
 
     def rows(call: MicroCall, numbers: Mapping[str, int | None]) -> Rows | None:
         n, length, gap = (numbers.get(name) for name in ("n", "len", stride))
         if n is None or length is None or gap is None:
             return None
-        return Rows(32 * length, ((n, 32 * (length + gap)),))
+        around = grouped_rows(stride)(call, numbers) if looped else None
+        if looped and around is None:
+            return None
+        outer = around.steps[1:] if around is not None else ()
+        return Rows(32 * length, ((n, 32 * (length + gap)), *outer))
 
     return rows
 
@@ -146,12 +155,12 @@ _TRANSFERS: tuple[MicroOperation, ...] = (
         pipe=Pipe.MTE2,
         written=_LOAD_TEXT,
         places=(
-            Place("gm", "read", span=_reach(_rows("s")), rows=_rows("s")),
+            Place("gm", "read", span=reach(grouped_rows("s")), rows=grouped_rows("s")),
             Place(
                 "ub",
                 "write",
-                span=_reach(_rows("d", filled=True), 32),
-                rows=_rows("d", filled=True),
+                span=reach(grouped_rows("d", filled=True), 32),
+                rows=grouped_rows("d", filled=True),
                 aligned=lambda call: 32,
             ),
         ),
@@ -167,8 +176,10 @@ _TRANSFERS: tuple[MicroOperation, ...] = (
         pipe=Pipe.MTE3,
         written=_STORE_TEXT,
         places=(
-            Place("ub", "read", span=_reach(_rows("s")), rows=_rows("s"), aligned=lambda call: 32),
-            Place("gm", "write", span=_reach(_rows("d")), rows=_rows("d")),
+            Place(
+                "ub", "read", span=reach(grouped_rows("s")), rows=grouped_rows("s"), aligned=lambda call: 32
+            ),
+            Place("gm", "write", span=reach(grouped_rows("d")), rows=grouped_rows("d")),
         ),
         decisions=(_REGISTERS,),
         source=_PAGE,
@@ -181,8 +192,8 @@ _TRANSFERS: tuple[MicroOperation, ...] = (
         kind="memory",
         written="$src , $dst , $len nburst ( $n , $s , $d ) {} : !src , !dst , !len , !n , !s , !d",
         places=(
-            Place("src", "read", span=_reach(_blocks("s")), rows=_blocks("s"), aligned=lambda call: 32),
-            Place("dst", "write", span=_reach(_blocks("d")), rows=_blocks("d"), aligned=lambda call: 32),
+            Place("src", "read", span=reach(blocks("s")), rows=blocks("s"), aligned=lambda call: 32),
+            Place("dst", "write", span=reach(blocks("d")), rows=blocks("d"), aligned=lambda call: 32),
         ),
         source=_PAGE,
     ),

@@ -21,6 +21,7 @@ from ..interpreter import (
     printed,
     step_by_step,
 )
+from ..interpreter.cores import memory_core
 from ..interpreter.machine import After, Arm, Before, Body, RunBlock
 from ..interpreter.operands import Buffer as GlobalBuffer, LocalPointer
 from ..ir import DType, Loc, Op, TileType, Value
@@ -304,8 +305,8 @@ class ReferenceMachine:
             place = self._plain(pointer.tile)
             return Place(place.buffer, place.address + int(pointer.address))
         loc = Loc[pointer.space.name]
-        space = self._spaces.setdefault((self._core, loc), self.buffer())
-        space.reserve(self.policy.profile.capacity[loc])
+        space = self._spaces.setdefault((memory_core(self._core, pointer), loc), self.buffer())
+        space.reserve(self.policy.profile.end(loc, int(pointer.address)))
         return Place(space, int(pointer.address))
 
     def load(self, op: Op, pointer: Pointer | LocalPointer, dtype: DType) -> Scalar:

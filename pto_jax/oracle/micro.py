@@ -84,8 +84,8 @@ class Memory:
             memory = self.machine.buffers[pointer.buffer]
             return memory, int(pointer.offset) * pointer.dtype.storage_bits // 8, len(memory)
         place = self.machine.local(pointer, self.op)
-        capacity = self.machine.policy.profile.capacity[Loc[pointer.space.name]]
-        return place.buffer.bytes, place.address, capacity
+        end = self.machine.policy.profile.end(Loc[pointer.space.name], place.address)
+        return place.buffer.bytes, place.address, end
 
     def read(self, pointer: Operand, offsets: Array) -> Array:
         """The bytes at offsets from a pointer."""
@@ -114,8 +114,9 @@ def execute(
 ) -> tuple[Operand, ...]:
     """The results of a micro-operation; NotExecutableError without a rule."""
     load_rules()
-    values = dict(zip(operands, op.ins, strict=True))
-    given = {name: contents(operand, values[name]) for name, operand in operands.items()}
+    declared = find_micro(op.name)
+    values = declared.values(op) if declared is not None else {}
+    given = {name: contents(operand, values.get(name)) for name, operand in operands.items()}
     with np.errstate(all="ignore"):
         if op.name in RULES:
             results = RULES[op.name](call, *given.values())
@@ -123,7 +124,6 @@ def execute(
             results = MEMORY_RULES[op.name](call, machine.memory_of(op), **given)
         else:
             raise not_executable(op, "is not executed by the reference interpreter")
-    declared = find_micro(op.name)
     if declared is not None and declared.squeezes:
         lanes = call.results[0]
         assert isinstance(lanes, Lanes)
@@ -132,11 +132,11 @@ def execute(
     return tuple(result(v, words) for v, words in zip(op.results, results, strict=False))
 
 
-def contents(operand: Operand, value: Value) -> Any:
+def contents(operand: Operand, value: Value | None) -> Any:
     """What a rule gets: words of registers, raw words of scalars, pointers as they are."""
     if isinstance(operand, Register):
         return operand.contents
-    if isinstance(operand, Pointer | LocalPointer) or not isinstance(value.type, ScalarType):
+    if isinstance(operand, Pointer | LocalPointer) or value is None or not isinstance(value.type, ScalarType):
         return operand
     d = value.type.dtype
     return np.int64(int(operand)) if d.kind == "index" else scalar_word(operand, d).reshape(())

@@ -294,7 +294,7 @@ _COMBINED = {"add": computed(lambda x, y: x + y), "max": larger, "min": smaller}
 Loop = tuple[int, int, int]
 
 
-def _loops(n: Any, s: Any, d: Any, more: dict[str, Any]) -> list[Loop]:
+def loops_of(n: Any, s: Any, d: Any, more: dict[str, Any]) -> list[Loop]:
     """The loops of a grouped transfer from the outer one to the bursts."""
     loops = [(signed(n), signed(s), signed(d))]
     for k in range(1, 5):
@@ -310,16 +310,18 @@ def _bursts(loops: list[Loop]) -> Iterator[tuple[int, int]]:
         yield sum(t * s for t, (_, s, _) in pairs), sum(t * d for t, (_, _, d) in pairs)
 
 
-def _copy(memory: Memory, source: Any, target: Any, length: int, loops: list[Loop], call: MicroCall) -> None:
+def copy(memory: Memory, source: Any, target: Any, length: int, loops: list[Loop], call: MicroCall) -> None:
+    """Move runs of bytes, combined with those of global memory where stores are atomic."""
     span = np.arange(length)
     for start, end in _bursts(loops):
         data = memory.read(source, start + span)
         if isinstance(target, Pointer) and call.attributes.get("atomic"):
-            data = _combined(memory.read(target, end + span), data, call)
+            data = combined(memory.read(target, end + span), data, call)
         memory.write(target, end + span, data)
 
 
-def _combined(old: Array, new: Array, call: MicroCall) -> Array:
+def combined(old: Array, new: Array, call: MicroCall) -> Array:
+    """The bytes of global memory after an atomic store."""
     d = dtype(call.attributes["atomic_type"])
     words = (v.view(d.word) for v in (np.ascontiguousarray(old), np.ascontiguousarray(new)))
     return np.asarray(_COMBINED[call.attributes["atomic"]](d, *words)).view(np.uint8)
@@ -329,9 +331,9 @@ def _combined(old: Array, new: Array, call: MicroCall) -> Array:
 def _load_rows(  # noqa: PLR0913 - operands
     call: MicroCall, memory: Memory, gm: Any, ub: Any, l2: Any, len: Any, n: Any, s: Any, d: Any, **more: Any
 ) -> tuple[()]:
-    length, loops = signed(len), _loops(n, s, d, more)
+    length, loops = signed(len), loops_of(n, s, d, more)
     if "pad" not in more:
-        _copy(memory, gm, ub, length, loops, call)
+        copy(memory, gm, ub, length, loops, call)
         return ()
     word = np.frombuffer(np.asarray(more["pad"]).tobytes(), np.uint8)
     left, right = (max(0, signed(more[n])) * word.size if n in more else 0 for n in ("left", "right"))
@@ -355,14 +357,14 @@ def _padded(
 def _store_rows(
     call: MicroCall, memory: Memory, ub: Any, gm: Any, len: Any, n: Any, s: Any, d: Any, **more: Any
 ) -> tuple[()]:
-    _copy(memory, ub, gm, signed(len), _loops(n, s, d, more), call)
+    copy(memory, ub, gm, signed(len), loops_of(n, s, d, more), call)
     return ()
 
 
 @memory_rule("mte_ub_ub")
 def _move(call: MicroCall, memory: Memory, src: Any, dst: Any, len: Any, n: Any, s: Any, d: Any) -> tuple[()]:
     length = signed(len) * 32
-    _copy(memory, src, dst, length, [(signed(n), length + signed(s) * 32, length + signed(d) * 32)], call)
+    copy(memory, src, dst, length, [(signed(n), length + signed(s) * 32, length + signed(d) * 32)], call)
     return ()
 
 
@@ -382,7 +384,7 @@ def _raw_load(  # noqa: PLR0913 - operands
     loops = [*_outer(call, "outtoub"), (signed(n), signed(gm_stride), signed(ub_stride))]
     size = ub.dtype.storage_bits // 8
     if not signed(select):
-        _copy(memory, gm, ub, signed(len), loops, call)
+        copy(memory, gm, ub, signed(len), loops, call)
         return ()
     word = np.uint64(call.attributes["pad_value"] & (1 << 64) - 1).reshape(1).view(np.uint8)[:size]
     sizes = signed(len), signed(left) * size, signed(right) * size
@@ -396,5 +398,5 @@ def _raw_store(  # noqa: PLR0913 - operands
     gm_stride: Any, ub_stride: Any,
 ) -> tuple[()]:  # fmt: skip
     loops = [*_outer(call, "ubtoout"), (signed(n), signed(ub_stride), signed(gm_stride))]
-    _copy(memory, ub, gm, signed(len), loops, call)
+    copy(memory, ub, gm, signed(len), loops, call)
     return ()

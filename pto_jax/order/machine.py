@@ -13,6 +13,7 @@ import numpy as np
 from .. import ir
 from ..interpreter import Buffer, Execution, Operand, Pointer, Scalar, Scope, TileRef, View, memref_view
 from ..interpreter.abstract import NoStorage
+from ..interpreter.cores import memory_core
 from ..interpreter.machine import After, Arm, Before, Body, RunBlock
 from ..interpreter.operands import Frame, LocalPointer, Register
 from ..isa import find_micro
@@ -84,7 +85,7 @@ class OrderMachine(NoStorage):
             return results
         numbers = {name: self._number(value) for name, value in operands.items()}
         for place in declared.places:
-            start = self._first_byte(operands[place.pointer])
+            start = self._first_byte(operands.get(place.key))
             if start is not None:
                 found = touched(*start, place, call, numbers, operands.get("mask", operands.get("extra")))
                 if found is not None:
@@ -102,7 +103,7 @@ class OrderMachine(NoStorage):
         """The memory and the byte that a pointer is at; None where they are not known."""
         if isinstance(pointer, LocalPointer) and pointer.tile is None:
             address = self.known(pointer.address)
-            space = Space(ir.Loc[pointer.space.name], self.core)
+            space = Space(ir.Loc[pointer.space.name], memory_core(self.core, pointer))
             return None if address is None else (space, address)
         if isinstance(pointer, Pointer) and isinstance(pointer.buffer, str):
             offset = self.known(pointer.offset)

@@ -132,7 +132,7 @@ def touched(
             # Lanes of rows with gaps are those of their first block.
             whole = rows.width * rows.steps[0][0] if rows.steps else rows.width
             rows = Rows(min(rows.width, whole * share // total))
-    return Region.of(space, start, rows.width, list(rows.steps))
+    return Region.of(space, start + rows.start, rows.width, list(rows.steps))
 
 
 def _governed(call: MicroCall) -> int:

@@ -22,6 +22,7 @@ from ..isa.rules.registers import BLOCK, element, governed, lanes, saturates
 from ..oracle.machine import ReferenceMachine
 from ..oracle.micro import MEMORY_RULES, RULES, Memory, contents, load_rules
 from ..oracle.numbers import Array, decode
+from . import cube
 from .shadow import Shadow, ShadowBuffer
 from .step import BY_ZERO, TOO_FAR, ShadowState
 
@@ -104,8 +105,9 @@ def shadows_before(
     ``shadows`` is what the machine has of them.
     """
     load_rules()
-    values = dict(zip(operands, op.ins, strict=True))
-    real = {name: contents(operand, values[name]) for name, operand in operands.items()}
+    below = find_micro(op.name)
+    values = below.values(op) if below is not None else {}
+    real = {name: contents(operand, values.get(name)) for name, operand in operands.items()}
     undefined = {name: _undefined(operand, real[name]) for name, operand in operands.items()}
     with np.errstate(all="ignore"):
         if op.name in RULES:
@@ -119,8 +121,9 @@ def shadows_before(
         names = [n for n in undefined if n not in ("offsets", "mask", "extra")]
         moved = {n: undefined[n] for n in names if isinstance(operands[n], Register)}
         plain = replace(call, attributes={**call.attributes, "atomic": "", "pad_value": 0})
-        given = {**real, **moved, **({"pad": np.zeros_like(real["pad"])} if "pad" in real else {})}
-        results = MEMORY_RULES[op.name](plain, memory, **given)
+        zeros = {"pad": np.zeros_like(real["pad"])} if "pad" in real else {}
+        rule = cube.RULES.get(op.name, MEMORY_RULES[op.name])
+        results = rule(plain, memory, **{**real, **moved, **zeros})
     if op.name in SORTING:
         return None
     return Undefined(tuple(np.asarray(v) for v in results), memory.origin_id)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
+from typing import NoReturn
 
 from .. import ir
 from ..ir import (
@@ -20,7 +21,7 @@ from ..ir import (
 )
 from . import attributes, control, dictionaries, formats, reader, type_text
 from .attributes import enumeration, event
-from .formats import IMPLIED_TYPES, OPERAND_TYPES, PREDICATES, Format
+from .formats import IMPLIED_TYPES, OPERAND_TYPES, Format
 from .lexer import Cursor, Kind
 from .names import suggestion
 from .reader import Reader
@@ -140,7 +141,7 @@ def _read_item(reader: Reader, fmt: Format, item: formats.Item, draft: Draft) ->
         case formats.LiteralItem(text):
             # No token of another kind is the same characters.
             if c.text != text:
-                c.unexpected(f"'{text}'")
+                _unexpected(c, fmt, text)
             c.advance()
         case formats.OperandItem(name, many, _):
             draft.groups[name] = reader.mentions() if many else [reader.mention()]
@@ -155,11 +156,22 @@ def _read_item(reader: Reader, fmt: Format, item: formats.Item, draft: Draft) ->
             draft.implied = rule
         case formats.OptionalItem(items, when):
             typed = when == "t" and any(t in draft.groups for i in items for t in getattr(i, "targets", ()))
-            if typed or (when != "t" and _present(c, items[0])):
+            if typed or (when != "t" and _present(c, fmt, items)):
                 for inner in items:
                     _read_item(reader, fmt, inner, draft)
         case formats.AnyOrderItem(parts):
             _read_any_order(reader, fmt, parts, draft)
+
+
+def _unexpected(c: Cursor, fmt: Format, text: str) -> NoReturn:
+    """An error where a word is expected; where clauses stand before it, with these in their order."""
+    clauses = fmt.clauses
+    if text != ":" or not clauses:
+        c.unexpected(f"'{text}'")
+    word = c.peek()[1] if c.text == "," else c.text
+    shown = ", ".join(clauses)
+    what = "out of its place" if word in clauses else f"as a clause{suggestion(word, clauses)}"
+    c.fail(f"got '{word}' {what}; allowed: {shown}, in this order, and ':'")
 
 
 def _read_any_order(
@@ -183,10 +195,17 @@ def _read_any_order(
     draft.groups = {n: draft.groups[n] for n in names if n in draft.groups}
 
 
-def _present(c: Cursor, first: formats.Item) -> bool:
-    """Whether the text goes on with an optional part, judged by its first token."""
-    if isinstance(first, formats.LiteralItem):
-        return c.text == first.text
+def _present(c: Cursor, fmt: Format, items: tuple[formats.Item, ...]) -> bool:
+    """Whether the text goes on with an optional part: judged by its first token, behind a comma by two."""
+    match items:
+        case (formats.LiteralItem(","), formats.LiteralItem(text), *_):
+            return c.text == "," and c.peek()[1] == text
+        case (formats.LiteralItem(","), formats.AttrItem(name, "word"), *_):
+            return c.text == "," and c.peek()[1] in fmt.words(name)
+        case (formats.LiteralItem(text), *_):
+            return c.text == text
+        case (formats.AttrItem(name, "word"), *_):
+            return c.text in fmt.words(name)
     return c.kind is Kind.PERCENT_IDENT and c.peek()[0] not in (Kind.EQUAL,)
 
 
@@ -263,8 +282,14 @@ def _read_attribute(reader: Reader, fmt: Format, item: formats.AttrItem, draft: 
         draft.groups[item.operand] = [reader.mention()]
         return
     start, span = c.start, c.here()
+    if item.kind == "again":
+        word = str(draft.attributes.get(item.name))
+        if c.text != word:
+            c.unexpected(f"'{word}', as before")
+        c.advance()
+        return
     if item.kind == "word":
-        value: ir.AttrValue = _predicate(c, fmt.name)
+        value: ir.AttrValue = _word(c, fmt, item.name)
     elif item.kind == "string":
         value = c.string(item.name)
     else:
@@ -273,17 +298,20 @@ def _read_attribute(reader: Reader, fmt: Format, item: formats.AttrItem, draft: 
     reader.attributes.store(draft.attributes, draft.places, fmt.name, item.name, value, at)
 
 
-def _predicate(c: Cursor, name: str) -> str:
-    allowed = PREDICATES[name]
+def _word(c: Cursor, fmt: Format, attribute: str) -> str:
+    allowed = fmt.words(attribute)
     if c.kind is not Kind.BARE_IDENT or c.text not in allowed:
         close = suggestion(c.text, allowed)
-        c.fail(f"got {c.found()} as the predicate of {name}{close}; allowed: {', '.join(allowed)}")
+        c.fail(f"got {c.found()} as the {attribute} of {fmt.name}{close}; allowed: {', '.join(allowed)}")
     return c.take()
 
 
 _NO_DIALECT = ("return", "scf.", "arith.", "memref.", "builtin.")
 #: Words of syntaxes that open a list.
-_LISTS = ("ins", "nburst", "loop", "pad", "l2_cache_ctl")
+_LISTS = frozenset(
+    "ins nburst loop pad l2_cache_ctl unit_flag tf32_mode shape src_layout dst_group ctrl dst_mode pre_quant "
+    "pre_relu nz2dn nz2nz sat loop3 atomic".split()
+)
 _TIGHT_AFTER = ("(", "[")
 _TIGHT_BEFORE = (",", ")", "]")
 
@@ -430,7 +458,7 @@ def _attribute(op: Op, item: formats.AttrItem, operands: _Operands) -> str:
             return f"<{attributes.BY_CLASS[Pipe].word(value)}>"
         case "sync_op" if isinstance(value, PipeEventType):
             return dictionaries.print_value(value)
-        case "word":
+        case "word" | "again":
             return str(value)
         case "numbers" if isinstance(value, tuple):
             return ", ".join(map(str, value))

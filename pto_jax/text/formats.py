@@ -387,7 +387,7 @@ class Format:
     @cached_property
     def flat(self) -> tuple[Item, ...]:
         """The parts, those of optional parts in their place."""
-        return tuple(j for i in self.items for j in (i.items if isinstance(i, OptionalItem) else (i,)))
+        return tuple(_flat(self.items))
 
     @cached_property
     def grouped(self) -> bool:
@@ -411,6 +411,32 @@ class Format:
         return tuple(dict(found for i in self.items for found in _operands(i, "one")))
 
     @cached_property
+    def clauses(self) -> tuple[str, ...]:
+        """The words that begin optional parts in front of the types, in their order."""
+        found: list[str] = []
+        for item in self.items:
+            match item:
+                case OptionalItem((LiteralItem(","), LiteralItem(word), *_), _):
+                    found.append(word)
+                case OptionalItem((LiteralItem(word), *_), _) if word.isidentifier():
+                    found.append(word)
+                case OptionalItem((LiteralItem(","), AttrItem(name, "word"), *_), _) | OptionalItem(
+                    (AttrItem(name, "word"), *_), _
+                ):
+                    found += self.words(name)
+        return tuple(found)
+
+    def words(self, attribute: str) -> tuple[str, ...]:
+        """The words that may stand for an attribute."""
+        if self.name in PREDICATES:
+            return PREDICATES[self.name]
+        from ..isa import find_micro
+
+        declared = find_micro(self.name)
+        assert declared is not None, self.name
+        return declared.clauses.get(attribute) or declared.choices[attribute]
+
+    @cached_property
     def outs(self) -> frozenset[str]:
         """The operands that operations of this syntax write."""
         return frozenset(i.name for i in self.items if isinstance(i, OperandItem) and i.out)
@@ -431,6 +457,11 @@ class Format:
                 for i in self.flat
             )
         )
+
+
+def _flat(items: tuple[Item, ...]) -> Iterator[Item]:
+    for item in items:
+        yield from _flat(item.items) if isinstance(item, OptionalItem) else (item,)
 
 
 def _operands(
@@ -484,7 +515,7 @@ _OPERATIONS = frozenset(
     psel pset_b16 pset_b32 pset_b8 psti psts pstu punpack pxor raw_fill_l1 redux_add redux_max redux_min
     resume rint round sbitset0 sbitset1 set_atomic_add set_atomic_bf16 set_atomic_f16 set_atomic_f32
     set_atomic_max set_atomic_min set_atomic_none set_atomic_s16 set_atomic_s32 set_atomic_s8
-    set_channel_para set_fix_clip_relu set_fpc set_loop1_stride_outtol1 set_loop1_stride_outtoub
+    set_channel_para set_ctrl set_fix_clip_relu set_fpc set_loop1_stride_outtol1 set_loop1_stride_outtoub
     set_loop1_stride_ubtoout set_loop2_stride_outtol1 set_loop2_stride_outtoub set_loop2_stride_ubtoout
     set_loop3_para set_loop_size_outtol1 set_loop_size_outtoub set_loop_size_ubtoout set_mov_pad_val
     set_mte2_nz_para set_pad_val_outtol1 set_quant_pre set_relu_alpha set_store_atomic_cfg shuffle_bfly
@@ -503,7 +534,7 @@ _CONFIGURES_CUBE = frozenset(
     """
     set_channel_para set_fix_clip_relu set_fpc set_loop1_stride_outtol1 set_loop2_stride_outtol1
     set_loop3_para set_loop_size_outtol1 set_mte2_nz_para set_pad_val_outtol1 set_quant_pre
-    set_relu_alpha get_ctrl set_ctrl sbitset0 sbitset1
+    set_relu_alpha
     """.split()
 )
 _VECTOR_ONLY = frozenset("uvld vselrv2 vintlvv2 vdintlvv2 vcbmax vcbmin vaddreluconv vmulconv".split())
@@ -535,8 +566,8 @@ _CUBE = re.compile(
 def outside(spelled: str) -> str:
     """The message for one of these that has no declaration: what it is of, and what there is instead.
 
-    >>> outside("pto.mte_gm_l1").partition(";")[0]
-    "got 'pto.mte_gm_l1' of cube code, which is not executed"
+    >>> outside("pto.mad_raw").partition(";")[0]
+    "got 'pto.mad_raw' of cube code, which is not executed"
     """
     name, allowed = spelled.removeprefix("pto."), "the operations of `pto-jax isa`"
     if name.startswith("ub."):
@@ -544,7 +575,10 @@ def outside(spelled: str) -> str:
     elif name.startswith("vmi."):
         what = "VMI code"
     elif _CUBE.match(name) or name in _CONFIGURES_CUBE:
-        what, allowed = "cube code", "matrix instructions on tiles"
+        what, allowed = (
+            "cube code",
+            "those of `pto-jax isa micro`, and matrix instructions on tiles",
+        )
     elif name in _VECTOR_ONLY:
         what = "vector code of unknown meaning"
     else:

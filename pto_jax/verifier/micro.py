@@ -28,6 +28,16 @@ from ..profiles import Profile
 from .errors import error_of
 
 _STATE = VRegType | MaskType | AlignType
+#: On-chip memories as types of pointers name them.
+SPACES = {
+    "ub": AddressSpace.VEC,
+    "l1": AddressSpace.MAT,
+    "l0a": AddressSpace.LEFT,
+    "l0b": AddressSpace.RIGHT,
+    "l0c": AddressSpace.ACC,
+    "bt": AddressSpace.BIAS,
+    "fb": AddressSpace.SCALING,
+}
 
 
 def micro_findings(op: Op, declared: MicroOperation, profile: Profile) -> Iterator[Diagnostic]:
@@ -65,12 +75,16 @@ def micro_findings(op: Op, declared: MicroOperation, profile: Profile) -> Iterat
 
 def _choice_findings(op: Op, declared: MicroOperation) -> Iterator[Diagnostic]:
     """Attributes with other values than those they may have, and names that look like theirs."""
+    names = (*declared.choices, *declared.clauses, *declared.flags)
     for name in op.attrs:
-        meant = get_close_matches(name, declared.choices, 1)
-        if meant and name not in declared.choices:
-            message = f"got the attribute {name}; allowed: {', '.join(declared.choices)}"
+        meant = get_close_matches(name, names, 1)
+        if meant and name not in names:
+            message = f"got the attribute {name}; allowed: {', '.join(names)}"
             yield error_of(op, "choices", f"{message}; did you mean {meant[0]}?")
-    for name, allowed_words in declared.choices.items():
+    for name in declared.flags:
+        if op.attrs.get(name) not in (None, True, False):
+            yield error_of(op, "choices", f"got {name} = {op.attrs[name]}; allowed: true, false")
+    for name, allowed_words in (*declared.choices.items(), *declared.clauses.items()):
         given = op.attrs.get(name)
         if given is not None and given not in allowed_words:
             message = f'got {name} = "{given}"; allowed: {", ".join(allowed_words)}'
@@ -92,6 +106,9 @@ def _objection(t: Type, word: str, declared: MicroOperation, bound: dict[str, VR
             return ""
         case "p" | "g":
             return _pointer(t, word, bound)
+        case "@":
+            space = SPACES[word[1:]]
+            return "" if isinstance(t, PtrType) and t.space == space else f"a pointer into {word[1:]}"
         case "M" | "m":
             return _mask(t, word, bound)
         case "a":

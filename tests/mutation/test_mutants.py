@@ -18,7 +18,7 @@ _NOTHING_TO_CHANGE = set(
 )
 #: The level below tiles: tests/registers and tests/micro compare its rules with formulas, one by one.
 _BELOW_TILES = set(
-    "machine.affine machine.local_memory machine.strided machine.together micro registers ub_memory "
+    "cube machine.affine machine.local_memory machine.strided machine.together micro registers ub_memory "
     "vmi".split()
 )
 

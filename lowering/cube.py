@@ -1,0 +1,701 @@
+"""JAX rules of the cube unit: fractals as axes of memory, products of matrices, stores of accumulators.
+
+What an operation moves is a box of words: axes of a count and a pitch in bytes each. A box whose words lie
+close together is one run of memory, reshaped and transposed; others are gathered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from pto_jax.errors import Diagnostic, NotExecutableError
+from pto_jax.ir import F32, HIF8, DType, RoundMode, dtype
+from pto_jax.isa.cube import (
+    ACC_ROW,
+    BIASES,
+    FIELDS,
+    FRACTAL,
+    FRAGMENT,
+    GROUP,
+    KEEPS_NAN,
+    KEEPS_OVERFLOW,
+    PARAMETERS,
+    QUANTISATIONS,
+    ROW,
+    SIDE,
+    WORD,
+    Fractals,
+    channels,
+    fractals,
+    fragments,
+    is_row,
+    is_transposed,
+    is_vector,
+    widened,
+)
+from pto_jax.isa.micro import Lanes, MicroCall
+from pto_jax.isa.rules import block_scales
+
+from . import bits, canary, convert, matrix, quantise
+from .micro import memory_rule, regrouped
+from .numerics import Integer
+from .platforms import by_platform
+from .rules import Semantics
+from .ub_memory import Loop, combined, integer, known, loops_of, plain, transfer
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Shaped, UInt
+
+    from .machine.local_memory import Place
+    from .machine.tile_memory import TileMemory
+
+#: A box is one run of memory where this has at most so many times the words of the box.
+MAX_GAPS = 8
+#: Fraction bits of tf32.
+_TF32 = 10
+_ROUNDINGS = {"round_even": RoundMode.RINT, "round_away": RoundMode.ROUND}
+
+
+# -- boxes of memory ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Box:
+    """Words of ``width`` bits in memory: count and pitch in bytes of each axis, and the first byte."""
+
+    width: int
+    axes: tuple[tuple[int, int], ...]
+    start: int = 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The words along each axis."""
+        return tuple(count for count, _ in self.axes)
+
+    def unit(self, place: Place) -> int:
+        """Bits of the words of memory that the box is made of."""
+        return min(self.width, place.unit(self.width // 8, self.start, *(pitch for _, pitch in self.axes)))
+
+    def split(self, unit: int) -> Box:
+        """The same box of smaller words."""
+        if unit == self.width:
+            return self
+        return Box(unit, (*self.axes, (self.width // unit, unit // 8)), self.start)
+
+    @property
+    def reach(self) -> int:
+        """The words from the first to the last one."""
+        return 1 + sum((count - 1) * pitch for count, pitch in self.axes) * 8 // self.width
+
+    @cached_property
+    def positions(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Where the words are, counted in words."""
+        at = np.full(self.shape, self.start * 8 // self.width, np.int64)
+        for axis, (count, pitch) in enumerate(self.axes):
+            steps = np.arange(count, dtype=np.int64) * (pitch * 8 // self.width)
+            at = at + steps.reshape([-1 if k == axis else 1 for k in range(len(self.axes))])
+        return at
+
+    @cached_property
+    def run(self) -> Run | None:
+        """The box as a run of memory; None where words are far apart, or in each other's place."""
+        axes = [
+            (pitch * 8 // self.width, count, k) for k, (count, pitch) in enumerate(self.axes) if count > 1
+        ]
+        axes.sort(reverse=True)
+        extents: list[int] = []
+        outer = 0
+        for pitch, count, _ in axes:
+            extents.append(count if not extents else outer // pitch if pitch and not outer % pitch else 0)
+            if extents[-1] < count or pitch <= 0:
+                return None
+            outer = pitch
+        extents.append(max(1, outer))
+        if prod(extents) > MAX_GAPS * prod(self.shape):
+            return None
+        return Run(tuple(k for _, _, k in axes), tuple(extents))
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of memory as an array: the axes of a box from the largest pitch on, and extents with gaps."""
+
+    order: tuple[int, ...]
+    extents: tuple[int, ...]
+
+
+def load(place: Place, box: Box) -> UInt[Array, "..."]:
+    """The words of a box."""
+    unit = box.unit(place)
+    parts = box.split(unit)
+    words = _loaded(place, parts)
+    return words if parts is box else regrouped(words.reshape(-1), box.width).reshape(box.shape)
+
+
+def _loaded(place: Place, box: Box) -> UInt[Array, "..."]:
+    if not prod(box.shape):
+        return jnp.zeros(box.shape, f"u{box.width // 8}")
+    run = box.run
+    if run is None:
+        return place.gather(box.positions, box.width)
+    words = place.read(box.reach, box.width, box.start * 8 // box.width)
+    words = jnp.pad(words, (0, prod(run.extents) - box.reach)).reshape(run.extents)
+    cut = words[(*(slice(0, box.axes[k][0]) for k in run.order), 0)]
+    return cut.transpose(np.argsort(run.order)).reshape(box.shape)
+
+
+def store(
+    place: Place,
+    box: Box,
+    words: UInt[Array, "..."],
+    there: Bool[np.ndarray, "..."] | None = None,
+) -> None:
+    """Replace the words of a box, those that are ``there``."""
+    unit = box.unit(place)
+    parts = box.split(unit)
+    if parts is not box:
+        words = regrouped(words.reshape(-1), unit).reshape(parts.shape)
+        there = None if there is None else np.broadcast_to(there[..., None], parts.shape)
+    if not prod(parts.shape):
+        return
+    there = np.ones(parts.shape, bool) if there is None else there
+    run = parts.run
+    if run is None:
+        place.scatter(parts.positions, words, jnp.asarray(there), unique=_apart(parts))
+        return
+    flat, mask = (_spread(v, run, parts)[: parts.reach] for v in (words, there))
+    place.write(flat, None if mask.all() else jnp.asarray(mask), parts.start * 8 // parts.width)
+
+
+def _spread(values: Any, run: Run, box: Box) -> Any:
+    """The values of a box as those of its run, zeros in the gaps."""
+    xp: Any = np if isinstance(values, np.ndarray) else jnp
+    inner = values.reshape([box.axes[k][0] for k in sorted(run.order)])
+    ordered = inner.transpose([sorted(run.order).index(k) for k in run.order])[..., None]
+    gaps = [(0, extent - size) for extent, size in zip(run.extents, ordered.shape, strict=True)]
+    return xp.pad(ordered, gaps).reshape(-1)
+
+
+def _apart(box: Box) -> bool:
+    return bool(np.unique(box.positions).size == box.positions.size)
+
+
+def _bits(place: Place) -> int:
+    return int(place.dtype.word_bits)
+
+
+def _sizes(call: MicroCall, **values: Any) -> tuple[int, ...]:
+    """Numbers that have to be known before a program is compiled."""
+    return tuple(known(call, f"number {name}", integer(value)) for name, value in values.items())
+
+
+# -- staging -----------------------------------------------------------------------------------------------
+
+
+@memory_rule("mte_gm_l1")
+def _load_bytes(
+    call: MicroCall, machine: TileMemory, gm: Place, l1: Place, len: Any, n: Any, s: Any, d: Any, **more: Any
+) -> tuple[()]:
+    return transfer(plain(call), machine, gm, l1, integer(len), loops_of(n, s, d, more))
+
+
+def _units(
+    call: MicroCall, machine: TileMemory, source: Place, target: Place, unit: int, burst: Sequence[Any],
+    around: Sequence[Loop] = (),
+) -> tuple[()]:  # fmt: skip
+    """A copy of bursts of units with gaps behind them: length, count, and both gaps."""
+    length, count, s, d = (integer(v) for v in burst)
+    loop = Loop(count, (length + s) * unit, (length + d) * unit)
+    return transfer(plain(call), machine, source, target, length * unit, [*around, loop])
+
+
+@memory_rule("mte_l1_ub", "mte_ub_l1")
+def _move(
+    call: MicroCall, machine: TileMemory, l1: Place, ub: Place, len: Any, n: Any, s: Any, d: Any, **more: Any
+) -> tuple[()]:
+    source, target = (l1, ub) if call.name == "mte_l1_ub" else (ub, l1)
+    around = loops_of(n, s, d, more)[:-1]
+    return _units(call, machine, source, target, ROW, (len, n, s, d), around)
+
+
+@memory_rule("copy_gm_to_cbuf")
+def _copy_in(
+    call: MicroCall, machine: TileMemory, gm: Place, l1: Place, n: Any, len: Any, s: Any, d: Any
+) -> tuple[()]:
+    return _units(call, machine, gm, l1, ROW, (len, n, s, d))
+
+
+@memory_rule("copy_ubuf_to_cbuf", "copy_cbuf_to_ubuf")
+def _copy(  # noqa: PLR0913 - operands
+    call: MicroCall, machine: TileMemory, ub: Place, l1: Place, sid: Any, n: Any, len: Any, s: Any, d: Any
+) -> tuple[()]:
+    source, target = (ub, l1) if call.name == "copy_ubuf_to_cbuf" else (l1, ub)
+    return _units(call, machine, source, target, ROW, (len, n, s, d))
+
+
+@memory_rule("mte_l1_fb")
+def _load_parameters(
+    call: MicroCall, machine: TileMemory, src: Place, dst: Place, len: Any, n: Any, s: Any, d: Any
+) -> tuple[()]:
+    return _units(call, machine, src, dst, PARAMETERS, (len, n, s, d))
+
+
+@memory_rule("mte_l1_bt")
+def _load_bias(
+    call: MicroCall, machine: TileMemory, src: Place, dst: Place, len: Any, n: Any, s: Any, d: Any
+) -> tuple[()]:
+    wider = widened(call)
+    if wider == 1:
+        return _units(call, machine, src, dst, BIASES, (len, n, s, d))
+    length, count, before, behind = _sizes(call, len=len, n=n, s=s, d=d)
+    width = _bits(src)
+    row = (length * BIASES * 8 // width, width // 8)
+    words = load(src, Box(width, ((count, (length + before) * BIASES), row)))
+    target = ((count, (length + behind) * BIASES * wider), (row[0], WORD))
+    store(dst, Box(32, target), bits.to_single(words, src.dtype))
+    return ()
+
+
+@memory_rule("raw_fill_l1")
+def _fill(
+    call: MicroCall, machine: TileMemory, dst: Place, offset: Any, value: Any, repeats: Any, length: Any,
+    gap: Any,
+) -> tuple[()]:  # fmt: skip
+    start, times, blocks, behind = _sizes(call, offset=offset, repeats=repeats, length=length, gap=gap)
+    width = int(call.attributes["fill_word_bits"])
+    word = getattr(value, "word", value)
+    word = regrouped(jnp.asarray(word).reshape(1), width)[0]
+    box = Box(width, ((times, (blocks + behind) * ROW), (blocks * ROW * 8 // width, width // 8)), start)
+    store(dst, box, jnp.broadcast_to(word, box.shape))
+    return ()
+
+
+@memory_rule("mte_gm_l1_frac")
+def _load_matrix(  # noqa: PLR0913 - operands
+    call: MicroCall, machine: TileMemory, gm: Place, l1: Place, n: Any, d: Any, s: Any, g: Any, d2: Any,
+    d3: Any, d4: Any, l2: Any, small: Any, s2: Any = 0,
+) -> tuple[()]:  # fmt: skip
+    rows, cols, inner, outer, groups = _sizes(call, n=n, d=d, s=s, s2=s2, g=g)
+    row, col, group, few = _sizes(call, d2=d2, d3=d3, d4=d4, small=small)
+    width = _bits(gm)
+    size = width // 8
+    pitches = (inner, size) if call.attributes["mode"] == "nd2nz" else (size, inner)
+    words = load(gm, Box(width, ((groups, outer), (rows, pitches[0]), (cols, pitches[1]))))
+    if few:
+        count = -(-rows * 4 * size // ROW) * ROW // size
+        words = jnp.pad(words, ((0, 0), (0, 0), (0, max(0, 4 - cols))))[..., :4].reshape(groups, -1)
+        words = jnp.pad(words, ((0, 0), (0, count - rows * 4)))
+        store(l1, Box(width, ((groups, group * ROW), (count, size))), words)
+        return ()
+    c0 = channels(call)
+    blocks = -(-cols // c0)
+    words = jnp.pad(words, ((0, 0), (0, 0), (0, blocks * c0 - cols))).reshape(groups, rows, blocks, c0)
+    axes = ((groups, group * ROW), (rows, row * ROW), (blocks, col * ROW), (c0, size))
+    store(l1, Box(width, axes), words)
+    return ()
+
+
+@memory_rule("mte_l1_l0a", "mte_l1_l0b", "load_cbuf_to_ca", "load_cbuf_to_cb")
+def _load_fractals(call: MicroCall, machine: TileMemory, src: Place, dst: Place, **numbers: Any) -> tuple[()]:
+    chosen = _fractals(call, fractals, numbers)
+    width, begin = _bits(src), (chosen.first_col * chosen.source_pitch + chosen.first_row) * FRACTAL
+    size, pitch = width // 8, chosen.source_pitch * FRACTAL
+    if not is_transposed(call):
+        row = (chosen.rows * FRACTAL // size, size)
+        words = load(src, Box(width, ((chosen.cols, pitch), row), begin))
+        store(dst, Box(width, ((chosen.cols, chosen.target_pitch * FRACTAL), row)), words)
+        return ()
+    c0 = ROW // size
+    high, wide = chosen.rows * SIDE, chosen.cols * c0
+    if high % c0 or wide % SIDE:
+        message = f"got {high} x {wide} elements to transpose; allowed: squares of {max(c0, SIDE)}"
+        raise NotExecutableError(Diagnostic("error", message, None, call.name, rule="executable"))
+    words = load(src, Box(width, ((chosen.cols, pitch), (high, ROW), (c0, size)), begin))
+    flat = words.transpose(1, 0, 2).reshape(high // c0, c0, wide // SIDE, SIDE)
+    axes = ((high // c0, chosen.target_pitch * FRACTAL), (wide // SIDE, FRACTAL), (SIDE, ROW), (c0, size))
+    store(dst, Box(width, axes), flat.transpose(0, 2, 3, 1))
+    return ()
+
+
+@memory_rule("mte_l1_l0a_mx", "mte_l1_l0b_mx")
+def _load_scales(call: MicroCall, machine: TileMemory, src: Place, dst: Place, **numbers: Any) -> tuple[()]:
+    chosen = _fractals(call, fragments, numbers)
+    begin = (chosen.first_row * chosen.source_pitch + chosen.first_col) * FRAGMENT
+    row = (chosen.cols * FRAGMENT, 1)
+    words = load(src, Box(8, ((chosen.rows, chosen.source_pitch * FRAGMENT), row), begin))
+    store(dst, Box(8, ((chosen.rows, chosen.target_pitch * FRAGMENT), row)), words)
+    return ()
+
+
+def _fractals(
+    call: MicroCall,
+    of: Callable[[MicroCall, dict[str, int | None]], Fractals | None],
+    numbers: dict[str, Any],
+) -> Fractals:
+    names = [n for n in FIELDS if n in numbers]
+    values = _sizes(call, **{n: numbers[n] for n in names})
+    chosen = of(call, dict(zip(names, values, strict=True)))
+    assert chosen is not None
+    return chosen
+
+
+# -- products ----------------------------------------------------------------------------------------------
+
+
+def _left(call: MicroCall, place: Place, m: int, k: int) -> UInt[Array, "m k"]:
+    width = _bits(place)
+    if is_row(call, m):
+        return load(place, Box(width, ((1, k * width // 8), (k, width // 8))))
+    return _factor(place, m, k)
+
+
+def _factor(place: Place, rows: int, k: int) -> UInt[Array, "rows k"]:
+    """A factor of fractals, its elements along K in their rows."""
+    width = _bits(place)
+    c0, high = ROW * 8 // width, -(-rows // SIDE) * SIDE
+    blocks = -(-k // c0)
+    words = load(place, Box(width, ((blocks, high * ROW), (high, ROW), (c0, width // 8))))
+    return words.transpose(1, 0, 2).reshape(high, blocks * c0)[:rows, :k]
+
+
+def _accumulators(place: Place, m: int, n: int) -> Box:
+    """The accumulators of a product in groups of 16 columns."""
+    pitch = -(-m // SIDE) * SIDE * ACC_ROW
+    return Box(32, ((-(-n // SIDE), pitch), (m, ACC_ROW), (SIDE, WORD)))
+
+
+def _grouped(total: Shaped[Array, "m n"], width: int) -> Shaped[Array, "groups m width"]:
+    """Columns in groups, zeros behind the last one."""
+    m, n = total.shape
+    groups = -(-n // width)
+    padded = jnp.pad(total, ((0, 0), (0, groups * width - n)))
+    return padded.reshape(m, groups, width).transpose(1, 0, 2)
+
+
+def _in_groups(m: int, n: int, width: int) -> Bool[np.ndarray, "groups m width"]:
+    """Which elements of groups of columns are columns."""
+    groups = -(-n // width)
+    columns = np.arange(groups * width).reshape(groups, 1, width)
+    return np.broadcast_to(columns < n, (groups, m, width))
+
+
+def _scales(place: Place, rows: int, k: int) -> UInt[Array, "rows groups"]:
+    """The block scales of a factor."""
+    count = -(-k // GROUP)
+    pairs, blocks = -(-count // 2), -(-rows // SIDE)
+    box = Box(8, ((blocks, pairs * FRAGMENT), (pairs, FRAGMENT), (SIDE, 2), (2, 1)))
+    words = load(place, box).transpose(0, 2, 1, 3).reshape(blocks * SIDE, pairs * 2)
+    return words[:rows, :count]
+
+
+def _keeps(call: MicroCall) -> bool:
+    """Whether infinities and NaN are kept: by the operation's word, or by the control register."""
+    word = call.attributes.get("saturate")
+    return word == "nosat" if word else bool(call.attributes["control"] >> KEEPS_OVERFLOW & 1)
+
+
+def _finite(words: UInt[Array, "..."], d: DType) -> UInt[Array, "..."]:
+    """Infinities as the largest numbers of a type, NaN as zero."""
+    values = bits.decode(words, d)
+    top = bits.encode(jnp.asarray(np.float64(convert.largest(d))), d)
+    most = jnp.where(values > 0, top, top | bits.dtype_sign(d))
+    found = jnp.where(jnp.isinf(values), most, words)
+    return jnp.where(jnp.isnan(values), d.word.type(0), found)
+
+
+@dataclass(frozen=True)
+class Product:
+    """What decides the sums of a product: element types, the rounding to tf32, and what is kept."""
+
+    left: DType
+    right: DType
+    rounding: RoundMode | None
+    keeps: bool
+    semantics: Semantics
+
+    def factor(self, words: UInt[Array, "..."], d: DType) -> UInt[Array, "..."]:
+        """A factor as it is multiplied."""
+        if d.is_integer:
+            return words
+        words = words if self.rounding is None else matrix.shortened(words, _TF32, self.rounding)
+        words = words if self.keeps else _finite(words, d)
+        return bits.to_single(words, HIF8) if d == HIF8 else words
+
+
+@lru_cache(maxsize=256)
+def _product(p: Product) -> Callable[..., UInt[Array, "m n"]]:
+    """The sums of factors, of block scales where there are four arrays, from accumulators or with a bias."""
+
+    def run(x: Array, y: Array, scales: Sequence[Array], start: Array | None, bias: Array | None) -> Array:
+        x, y = p.factor(x, p.left), p.factor(y, p.right)
+        if scales:
+            total = matrix.scaled_sums(x, y, scales, (p.left, p.right), start)
+        else:
+            total = matrix.sums(p.semantics, x, y, (p.left, p.right), start)
+        d = F32 if p.left.is_float else dtype("i32")
+        a = p.semantics.arithmetic(d)
+        if start is not None and d != F32:
+            total = total + start
+        if bias is not None:
+            total = a.encode(a.add(a.decode(total), a.decode(jnp.broadcast_to(bias, total.shape))))
+        return total if p.keeps or d != F32 else _finite(total, F32)
+
+    if p.left.is_float and p.semantics.numerics == "exact":
+        return by_platform(run, before=canary.require)
+    return jax.jit(run)
+
+
+@memory_rule("mad", "mad_acc", "mad_bias", "mad_mx", "mad_mx_acc", "mad_mx_bias")
+def _multiply(
+    call: MicroCall, machine: TileMemory, lhs: Place, rhs: Place, dst: Place, m: Any, n: Any, k: Any,
+    **more: Any,
+) -> tuple[()]:  # fmt: skip
+    rows, cols, depth = _sizes(call, m=m, n=n, k=k)
+    x, y = _left(call, lhs, rows, depth), _factor(rhs, cols, depth).T
+    scales: list[Array] = []
+    if "lhs_scale" in more:
+        scales = [_scales(more["lhs_scale"], rows, depth), _scales(more["rhs_scale"], cols, depth).T]
+    box = _accumulators(dst, rows, cols)
+    start = None
+    if "acc" in call.name:
+        start = load(dst, box).transpose(1, 0, 2).reshape(rows, -1)[:, :cols]
+    bias = load(more["bias"], Box(32, ((cols, WORD),))) if "bias" in more else None
+    rounding = _ROUNDINGS.get(str(call.attributes.get("tf32")))
+    keeps = _keeps(call) or lhs.dtype.is_integer
+    product = _product(Product(lhs.dtype, rhs.dtype, rounding, keeps, machine.semantics))
+    total = product(x, y, scales, start, bias)
+    store(dst, box, _grouped(total, SIDE), _in_groups(rows, cols, SIDE))
+    return ()
+
+
+# -- stores of accumulators --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What decides how accumulators are converted.
+
+    ``kind`` is that of :class:`pto_jax.isa.cube.Quantisation`; ``vector``: 64-bit words of parameters;
+    ``relu``: the mode; ``saturates`` and ``keeps_nan``: what becomes of what is beyond the range.
+    """
+
+    source: DType
+    target: DType
+    kind: str
+    vector: bool
+    relu: str
+    saturates: bool
+    keeps_nan: bool
+    semantics: Semantics
+
+    @property
+    def is_float(self) -> bool:
+        """Whether results are floats."""
+        return self.target.is_float
+
+
+@lru_cache(maxsize=256)
+def _conversion(c: Conversion) -> Callable[..., UInt[Array, "m n"]]:
+    """Accumulators as words of the target; quantisation, slopes and clip may be None."""
+
+    def run(words: Array, quant: Array | None, slope: Array | None, clip: Array | None) -> Array:
+        if c.is_float:
+            return _as_floats(c, words, quant, slope, clip)
+        return _as_integers(c, words, quant, clip)
+
+    if c.semantics.numerics == "exact" and F32 in (c.source, c.target):
+        return by_platform(run, before=canary.require)
+    return jax.jit(run)
+
+
+def _scaled(c: Conversion, words: Array, quant: Array | None) -> Array:
+    """Accumulators as float32 words, times the scale where there is one."""
+    single = words if c.source == F32 else bits.encode32(convert.to_float64(words, c.source))
+    if c.kind not in ("scale", "byte") or quant is None:
+        return single
+    a = c.semantics.arithmetic(F32)
+    assert not isinstance(a, Integer)
+    scale = quantise.scale_of(quant, short=True) if c.vector else quant
+    return a.encode(a.mul(a.decode(single), a.decode(jnp.broadcast_to(scale, single.shape))))
+
+
+def _as_floats(
+    c: Conversion, words: Array, quant: Array | None, slope: Array | None, clip: Array | None
+) -> Array:
+    single = _scaled(c, words, quant)
+    value = bits.decode32(single)
+    if c.relu == "normal_relu":
+        single = jnp.where(value > 0, single, np.uint32(0))
+    elif slope is not None:
+        a = c.semantics.arithmetic(F32)
+        steep = a.encode(a.mul(a.decode(single), a.decode(jnp.broadcast_to(slope, single.shape))))
+        single = jnp.where(value >= 0, single, steep)
+    if clip is not None:
+        limit = jnp.broadcast_to(bits.to_single(clip, c.target), single.shape)
+        single = jnp.where(bits.decode32(single) > bits.decode32(limit), limit, single)
+    if c.target == F32:
+        return single
+    found = bits.narrow(single, c.target, saturate=c.saturates)
+    if c.saturates and not c.keeps_nan:
+        return jnp.where(bits.is_nan(single, F32), c.target.word.type(0), found)
+    return found
+
+
+def _as_integers(c: Conversion, words: Array, quant: Array | None, clip: Array | None) -> Array:
+    value = lax.convert_element_type(convert.integer(words, c.source) if c.source != F32 else words, np.int64)
+    if c.kind == "byte":
+        assert quant is not None
+        value = _bytes(c, _scaled(c, words, quant), quant)
+    elif c.kind == "shift":
+        assert quant is not None
+        distance = _field(quant, block_scales.SHIFT_BIT, block_scales.SHIFT_WIDTH) + 1
+        value = jnp.clip(value >> distance, -(1 << 15), (1 << 15) - 1)
+    if c.relu == "normal_relu":
+        value = jnp.maximum(value, 0)
+    if clip is not None:
+        value = jnp.minimum(value, clip)
+    return convert.integer_words(value, c.target)
+
+
+def _bytes(c: Conversion, single: Array, quant: Array) -> Array:
+    """Scaled values as 8-bit integers."""
+    value = bits.decode32(single)
+    limit = 1 << (block_scales.OFFSET_WIDTH - 1)
+    nine = jnp.clip(convert.round_whole(value, RoundMode.RINT), -float(limit), float(limit - 1))
+    signed: Any = c.target.is_signed
+    if c.vector:
+        offset = _field(quant, block_scales.OFFSET_BIT, block_scales.OFFSET_WIDTH)
+        nine = nine + jnp.where(offset < limit, offset, offset - 2 * limit)
+        signed = _field(quant, block_scales.SIGNED_BIT, 1) == 1
+    low, high = jnp.where(signed, -128.0, 0.0), jnp.where(signed, 127.0, 255.0)
+    total = jnp.where(jnp.isnan(value), 0.0, jnp.minimum(jnp.maximum(nine, low), high))
+    return lax.convert_element_type(total, np.int64)
+
+
+def _field(quant: Array, bit: int, width: int) -> Array:
+    word = (quant >> np.uint64(bit)) & np.uint64((1 << width) - 1)
+    return lax.convert_element_type(word, np.int64)
+
+
+def _payload(value: Any, n: int, width: int, t: Lanes | int | None) -> Array | None:
+    """A payload: words per column from parameter memory, or a scalar as a float32 word."""
+    if value is None:
+        return None
+    if hasattr(value, "pointer"):
+        return load(value, Box(width, ((n, width // 8),)))
+    assert isinstance(t, Lanes)
+    return bits.to_single(jnp.asarray(getattr(value, "word", value)), t.dtype)
+
+
+def _clip(value: Any, target: DType) -> Any:
+    """The largest result: a float word of the target, or a number."""
+    if value is None or target.is_float:
+        return value
+    if isinstance(value, int):
+        return np.int64(value)
+    width = value.dtype.itemsize
+    kind = np.dtype(f"{'i' if target.is_signed else 'u'}{width}")
+    return lax.convert_element_type(lax.bitcast_convert_type(value, kind), np.int64)
+
+
+def _converted(
+    call: MicroCall, machine: TileMemory, words: Array, target: DType, n: int, more: dict[str, Any]
+) -> Array:
+    """Accumulators as the words that are stored."""
+    mode = str(call.attributes.get("quant_mode", ""))
+    kind = QUANTISATIONS[mode].kind if mode else ""
+    relu = str(call.attributes.get("relu_mode", "no_relu"))
+    if relu in ("scalar_relu", "vector_relu") and not target.is_float:
+        message = (
+            f"got {relu} in front of {target}; allowed: no_relu, normal_relu; try: a store as f16 or f32"
+        )
+        raise NotExecutableError(Diagnostic("error", message, None, call.name, rule="executable"))
+    keeps_nan = "nan" in call.attributes or bool(
+        "saturate" not in call.attributes and call.attributes["control"] >> KEEPS_NAN & 1
+    )
+    source = call.types[0]
+    assert isinstance(source, Lanes)
+    conversion = Conversion(
+        source.dtype, target, kind, is_vector(mode), relu, not _keeps(call), keeps_nan, machine.semantics
+    )
+    quant = _payload(more.get("quant"), n, 64, _type_of(call, more, "quant"))
+    slope = _payload(more.get("relu"), n, 32, _type_of(call, more, "relu"))
+    return _conversion(conversion)(words, quant, slope, _clip(more.get("clip"), target))
+
+
+def _type_of(call: MicroCall, more: dict[str, Any], name: str) -> Lanes | int | None:
+    """The type of an optional operand."""
+    if name not in more:
+        return None
+    return call.types[[*_FIXED[call.name], *(n for n in _OPTIONAL if n in more)].index(name)]
+
+
+_OPTIONAL = ("core", "quant", "relu", "clip", "layout_value", "loop_count", "loop_source", "loop_target")
+_COMMON = ("src", "dst", "m", "n", "src_stride", "dst_stride")
+_FIXED = {"mte_l0c_l1": _COMMON, "mte_l0c_gm": (*_COMMON, "sid", "l2"), "mte_l0c_ub": _COMMON}
+
+
+@memory_rule("mte_l0c_l1", "mte_l0c_gm", "mte_l0c_ub")
+def _store(
+    call: MicroCall, machine: TileMemory, src: Place, dst: Place, m: Any, n: Any, src_stride: Any,
+    dst_stride: Any, **more: Any,
+) -> tuple[()]:  # fmt: skip
+    rows, cols, before, behind = _sizes(call, m=m, n=n, src_stride=src_stride, dst_stride=dst_stride)
+    loop: tuple[int, ...] = (1, 0, 0)
+    if "loop_count" in more:
+        loop = _sizes(call, **{f: more[f] for f in ("loop_count", "loop_source", "loop_target")})
+    layout = str(call.attributes.get("layout", "nz2nd"))
+    value = _sizes(call, layout_value=more["layout_value"])[0] if "layout_value" in more else 0
+    if layout == "nz2dn" and value != 1:
+        message = f"got nz2dn({value}), of which no source says what it does; allowed: nz2dn(1)"
+        raise NotExecutableError(Diagnostic("error", message, None, call.name, rule="executable"))
+    axes = ((loop[0], loop[1] * ACC_ROW), (-(-cols // SIDE), before * ACC_ROW), (rows, ACC_ROW), (SIDE, WORD))
+    words = load(src, Box(32, axes)).transpose(0, 2, 1, 3).reshape(loop[0], rows, -1)[:, :, :cols]
+    words = _converted(call, machine, words, dst.dtype, cols, more)
+    group = 8 if layout == "nz2nz" and value else SIDE
+    targets = [(dst, words)]
+    match call.attributes.get("split"):
+        case "split_m":
+            targets = [(dst, words[:, : rows // 2]), (more["other"], words[:, rows // 2 :])]
+        case "split_n":
+            targets = [(dst, words[..., : cols // 2]), (more["other"], words[..., cols // 2 :])]
+    for place, part in targets:
+        _put(call, machine, place, part, (layout, group), (loop[2], behind))
+    return ()
+
+
+def _put(
+    call: MicroCall,
+    machine: TileMemory,
+    place: Place,
+    words: Array,
+    layout: tuple[str, int],
+    steps: Sequence[int],
+) -> None:
+    """Store results in a layout; ``steps`` are the strides of the loop and of rows or groups in elements."""
+    width = words.dtype.itemsize * 8
+    size = width // 8
+    count, rows, cols = words.shape
+    outer, (name, group), stride = (count, steps[0] * size), layout, steps[1] * size
+    there = None
+    match name:
+        case "nz2dn":
+            box = Box(width, (outer, (rows, size), (cols, stride)))
+        case "nz2nz":
+            box = Box(width, (outer, (-(-cols // group), stride), (rows, group * size), (group, size)))
+            there = np.stack([_in_groups(rows, cols, group)] * count)
+            words = jnp.stack([_grouped(part, group) for part in words])
+        case _:
+            box = Box(width, (outer, (rows, stride), (cols, size)))
+    if call.name == "mte_l0c_gm" and call.attributes.get("atomic"):
+        words = combined(call, machine, load(place, box), words)
+    store(place, box, words, there)

@@ -1,0 +1,999 @@
+"""Micro-operations of the cube unit: staging in L1, fractals for factors, products, stores of accumulators.
+
+Factors and results are made of fractals of 16 rows, and factors of rows of 32 bytes (``C0`` elements). What
+stands where, for sizes m, n, k in whole fractals M1, N1, K1:
+
+===============  =====================  ==================================================
+memory           order of the elements  written by
+===============  =====================  ==================================================
+``l1``           [K1][M1][16][C0]       ``mte_gm_l1_frac``, or bytes as they are
+``l0a``          [K1][M1][16][C0]       ``mte_l1_l0a``; a GEMV has its k elements in a row
+``l0b``          [K1][N1][16][C0]       ``mte_l1_l0b``: the rows of a fractal are columns n
+``l0c``          [N1][16 * M1][16]      ``mad``; four bytes per element
+block scales     [M1][K / 64][16][2]    ``mte_l1_l0a_mx``; those of l0b with n in place of m
+===============  =====================  ==================================================
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..ir import Loc, Op, Pipe, PtrType, ScalarType
+from .declare import Decision
+from .micro import Beside, Lanes, MicroCall, MicroOperation, Place, Rows, RowsOf, micro
+from .traits import Effect, Traits
+from .ub_transfers import GROUPED_WORDS, blocks, grouped, grouped_rows, reach
+
+_PAGE = "micro-isa chapter 16"
+_EXPANSION = "expansion of wrapper operations in the assembler (VPTOExpandWrapperOps.cpp)"
+#: Bytes of a fractal, of one of its rows, and its rows.
+FRACTAL, ROW, SIDE = 512, 32, 16
+#: Bytes of an element of an accumulator, and of the sixteen of a row.
+WORD, ACC_ROW = 4, 64
+#: Elements along K that share a block scale, and bytes of a fragment of them: 16 rows of two scales.
+GROUP, FRAGMENT = 32, 32
+#: Block scales of a factor: their address is that of the factor in these units.
+SCALES = {"lhs": Beside(Loc.SCALELEFT, 16), "rhs": Beside(Loc.SCALERIGHT, 16)}
+#: Bytes that loads of parameters and of a bias count in.
+PARAMETERS, BIASES = 64, 32
+#: Bits of the control register: nothing saturates; a saturating store keeps NaN.
+KEEPS_OVERFLOW, KEEPS_NAN = 48, 50
+
+_NUMBERS = Mapping[str, int | None]
+_MODE = Traits(effects=(Effect("write", "mode"),))
+
+_STARTS = Decision(
+    "In which units do start_row and start_col count?",
+    "In fractals: 16 rows, and 32 bytes of columns.",
+    f"{_EXPANSION}; {_PAGE} calls them row and column offsets, public cases have 0",
+)
+_BLOCKS = Decision(
+    "In which units do copies between L1 and the unified buffer count?",
+    "Lengths and strides of bursts in blocks of 32 bytes, strides as gaps behind a burst; loops in bytes.",
+    f"{_EXPANSION} and goldens of public cases; {_PAGE} says bytes from start to start",
+)
+_UNKNOWN_COPY = Decision(
+    "In which units does copy_gm_to_cbuf count?",
+    "In blocks of 32 bytes with gaps behind a burst, as the copies between L1 and the unified buffer.",
+    "not documented; the operation stands in dead branches of public cases only",
+)
+_CONTROL = Decision(
+    "What holds where neither sat nor nosat is written?",
+    "Bit 48 of the control register, which is set when a kernel begins: nothing saturates. Bit 50 keeps NaN "
+    "in stores that saturate.",
+    f"{_EXPANSION}; the golden of a public case needs NaN to pass a product without a flag",
+)
+_SUMS = Decision(
+    "In which order are products summed?",
+    "From the first k on, each product added with one rounding to f32; from the accumulator in mad_acc; a "
+    "bias is added to the finished sum: as the matrix instructions on tiles have it.",
+    "tmatmul; goldens of public cases allow 1e-4",
+)
+_OUTSIDE = Decision(
+    "What becomes of the rows and columns that fill up fractals?",
+    "Products leave them as they are; loads of fractals copy them.",
+    f"{_PAGE} defines the logical rectangle only",
+)
+_SATURATED = Decision(
+    "Where does a product with sat saturate?",
+    "Factors, after the rounding to tf32, and the finished sum: infinities become the largest, NaN 0.",
+    _PAGE,
+)
+_QUANTISED = Decision(
+    "What does a word of parameters mean?",
+    "What it means in tmov.fp; the scale of a scalar payload is the payload, and 8-bit results have the sign "
+    "of their type.",
+    f"{_PAGE} and goldens of public cases (short float in bits 31:13)",
+)
+_LAST = Decision(
+    "Where do ReLU and clip stand?",
+    "On the scaled f32 before it is converted, or on the finished integer; ReLU with a slope in front of an "
+    "integer is not executed.",
+    _PAGE,
+)
+_ACC_UNITS = Decision(
+    "How large is the unit of the strides of an accumulator?",
+    "A row of 16 elements, 64 bytes, in src_stride and in loop3.",
+    f"goldens of public cases for src_stride; the formula of {_PAGE} has 32 bytes in loop3, cases one trip",
+)
+_SPLIT = Decision(
+    "What is written with nz2nz?",
+    "Groups of 16 columns, with a split other than 0 of 8; dst_stride elements from group to group.",
+    f"{_EXPANSION}: the operand enables the split of channels",
+)
+_SMALL = Decision(
+    "Where does a load with few channels put them?",
+    "Rows of four channels one after another, then zeros up to 32 bytes; groups as written.",
+    _PAGE,
+)
+
+
+def _blocks_of(size: int, unit: int) -> int:
+    return -(-size // unit)
+
+
+def _size(call: MicroCall, at: int) -> int:
+    """Bytes of an element of a pointer."""
+    t = call.types[at]
+    assert isinstance(t, Lanes)
+    return max(1, t.dtype.storage_bits // 8)
+
+
+def channels(call: MicroCall, at: int = 0) -> int:
+    """``C0``: elements in a row of a fractal."""
+    return ROW // _size(call, at)
+
+
+# -- loads of fractals -------------------------------------------------------------------------------------
+
+
+class Fractals(NamedTuple):
+    """A rectangle of fractals: where it begins, rows and columns of fractals, and pitches of columns.
+
+    Fractal (i, j) is number ``(first_col + j) * source_pitch + first_row + i`` of the source.
+    """
+
+    first_row: int
+    first_col: int
+    rows: int
+    cols: int
+    source_pitch: int
+    target_pitch: int
+
+    @property
+    def source(self) -> Rows:
+        """The bytes of the source."""
+        begin = (self.first_col * self.source_pitch + self.first_row) * FRACTAL
+        return Rows(self.rows * FRACTAL, ((self.cols, self.source_pitch * FRACTAL),), begin)
+
+
+def fractals(call: MicroCall, numbers: _NUMBERS) -> Fractals | None:
+    """The fractals that a load takes; None where its numbers are not known.
+
+    Of four numbers - sizes and starts - the last two count fractals; six are the fields themselves.
+    """
+    given = [numbers[name] for name in FIELDS if name in numbers]
+    known = [n for n in given if n is not None]
+    if len(known) < len(given):
+        return None
+    if len(known) == 6:
+        return Fractals(*known)
+    first, second, row, col = known
+    sides = (first, second) if call.name == "mte_l1_l0a" else (second, first)
+    outer, inner = sides
+    size = _size(call, 0)
+    if not is_transposed(call):
+        rows = _blocks_of(outer, SIDE)
+        return Fractals(row, col, rows, _blocks_of(inner * size, ROW), rows, rows)
+    square = max(SIDE, ROW // size)
+    wide, high = _blocks_of(outer, square) * square, _blocks_of(inner, square) * square
+    rows = high // SIDE
+    return Fractals(row, col, rows, wide * size // ROW, rows, wide // SIDE)
+
+
+#: The numbers of a load of fractals.
+FIELDS = ("n0", "n1", "n2", "n3", "n4", "n5")
+
+
+def is_transposed(call: MicroCall) -> bool:
+    """Whether the fractals of a load are transposed."""
+    return call.attributes.get("transpose") in (True, 1)
+
+
+def _taken(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+    found = fractals(call, numbers)
+    return None if found is None else found.source
+
+
+def _placed(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+    found = fractals(call, numbers)
+    if found is None:
+        return None
+    rows, cols = found.rows, found.cols
+    if is_transposed(call):
+        size = _size(call, 0)
+        rows, cols = found.cols * ROW // size // SIDE, found.rows * SIDE * size // ROW
+    return Rows(rows * FRACTAL, ((cols, found.target_pitch * FRACTAL),))
+
+
+def fragments(call: MicroCall, numbers: _NUMBERS) -> Fractals | None:
+    """The fragments of block scales that a load takes: rows of 16 rows, columns of two groups along K."""
+    given = [numbers[name] for name in FIELDS if name in numbers]
+    known = [n for n in given if n is not None]
+    if len(known) < len(given):
+        return None
+    if len(known) == 6:
+        return Fractals(*known)
+    first, second, row, col = known
+    rows, depth = (first, second) if call.name == "mte_l1_l0a_mx" else (second, first)
+    pairs = _blocks_of(_blocks_of(depth, GROUP), 2)
+    return Fractals(row, col, _blocks_of(rows, SIDE), pairs, pairs, pairs)
+
+
+def _fragments(source: bool) -> RowsOf:
+    def rows(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+        found = fragments(call, numbers)
+        if found is None:
+            return None
+        pitch = found.source_pitch if source else found.target_pitch
+        begin = (found.first_row * pitch + found.first_col) * FRAGMENT if source else 0
+        return Rows(found.cols * FRAGMENT, ((found.rows, pitch * FRAGMENT),), begin)
+
+    return rows
+
+
+def _packed(call: MicroCall, numbers: _NUMBERS, low: str, high: str) -> tuple[int, int] | None:
+    a, b = numbers.get(low), numbers.get(high)
+    return None if a is None or b is None else (a, b)
+
+
+def _matrix(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+    """The bytes of a matrix in global memory."""
+    size, by_column = _size(call, 0), call.attributes.get("mode") == "dn2nz"
+    shape = _packed(call, numbers, "d", "n") if by_column else _packed(call, numbers, "n", "d")
+    inner, outer, groups = numbers.get("s"), numbers.get("s2", 0), numbers.get("g")
+    if shape is None or inner is None or outer is None or groups is None:
+        return None
+    return Rows(shape[1] * size, ((shape[0], inner), (groups, outer)))
+
+
+def _packed_matrix(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+    """The bytes of the same matrix in rows of fractals."""
+    known = [numbers.get(name) for name in ("n", "d", "g", "d2", "d3", "d4", "small")]
+    if any(n is None for n in known):
+        return None
+    n, d, groups, row, col, group, small = (v or 0 for v in known)
+    if small:
+        return Rows(_blocks_of(n * 4 * _size(call, 0), ROW) * ROW, ((groups, group * ROW),))
+    return Rows(ROW, ((n, row * ROW), (_blocks_of(d, channels(call)), col * ROW), (groups, group * ROW)))
+
+
+def _units(unit: int, gap: str) -> RowsOf:
+    """Bursts of units with gaps behind them."""
+
+    def rows(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+        count, length, behind = (numbers.get(name) for name in ("n", "len", gap))
+        if count is None or length is None or behind is None:
+            return None
+        return Rows(length * unit, ((count, (length + behind) * unit),))
+
+    return rows
+
+
+def widened(call: MicroCall) -> int:
+    """How many bytes of a bias a byte of its source becomes."""
+    return WORD // _size(call, 0)
+
+
+def _biases(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+    return _units(BIASES * widened(call), "d")(call, numbers)
+
+
+def _filled(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+    known = [numbers.get(name) for name in ("offset", "repeats", "length", "gap")]
+    if any(n is None for n in known):
+        return None
+    offset, repeats, length, gap = (n or 0 for n in known)
+    return Rows(length * ROW, ((repeats, (length + gap) * ROW),), offset)
+
+
+def _place(pointer: str, access: str, rows: RowsOf, **more: object) -> Place:
+    return Place(pointer, access, rows=rows, span=reach(rows), **more)  # type: ignore[arg-type]
+
+
+# -- products ----------------------------------------------------------------------------------------------
+
+
+def is_row(call: MicroCall, m: int) -> bool:
+    """Whether a product takes its left factor as one row of elements."""
+    return m == 1 and "disable_gemv" not in call.attributes
+
+
+def _left(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+    shape = _packed(call, numbers, "m", "k")
+    if shape is None:
+        return None
+    m, k = shape
+    if is_row(call, m):
+        return Rows(k * _size(call, 0))
+    return Rows(_blocks_of(m, SIDE) * _blocks_of(k, channels(call)) * FRACTAL)
+
+
+def _right(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+    shape = _packed(call, numbers, "n", "k")
+    if shape is None:
+        return None
+    return Rows(_blocks_of(shape[0], SIDE) * _blocks_of(shape[1], channels(call, 1)) * FRACTAL)
+
+
+def _sums(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+    shape = _packed(call, numbers, "m", "n")
+    if shape is None:
+        return None
+    m, n = shape
+    pitch = _blocks_of(m, SIDE) * SIDE * ACC_ROW
+    return Rows(
+        m * min(n, SIDE) * WORD if n < SIDE and m == 1 else m * ACC_ROW, ((_blocks_of(n, SIDE), pitch),)
+    )
+
+
+def _bias(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+    n = numbers.get("n")
+    return None if n is None else Rows(n * WORD)
+
+
+def _scales(side: str) -> RowsOf:
+    def rows(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+        shape = _packed(call, numbers, side, "k")
+        if shape is None:
+            return None
+        return Rows(_blocks_of(shape[0], SIDE) * _blocks_of(_blocks_of(shape[1], GROUP), 2) * FRAGMENT)
+
+    return rows
+
+
+_FLOATS = frozenset("f16 bf16 f32".split())
+_SHORT = frozenset("f8e4m3 f8e5m2".split())
+
+
+def _pointed(op: Op, at: int) -> str:
+    t = op.ins[at].type if at < len(op.ins) else None
+    return t.dtype.name if isinstance(t, PtrType) else ""
+
+
+def _factors(op: Op) -> Iterator[str]:
+    """Element types of a product: equal floats, two fp8, two hif8, two 8-bit integers."""
+    left, right, result = (_pointed(op, k) for k in range(3))
+    if not (left and right and result):
+        return
+    block_scaled = "_mx" in op.name
+    floats = {left, right} <= _SHORT or (not block_scaled and left == right and left in (*_FLOATS, "hif8"))
+    integers = not block_scaled and left == right and left in ("i8", "u8")
+    if not floats and not integers:
+        allowed = "f8E4M3FN and f8E5M2" if block_scaled else "f16, bf16, f32, hif8, i8, ui8 twice, or two fp8"
+        yield f"got factors of {left} and {right}; allowed: {allowed}"
+    elif result != (wanted := "i32" if integers else "f32"):
+        yield f"got sums of {result}; allowed: {wanted}, for factors of {left} and {right}"
+    elif integers and "saturate" in op.attrs:
+        yield f"got {op.attrs['saturate']} with integers; allowed: with floats"
+    elif "tf32" in op.attrs and left != "f32":
+        yield f"got tf32_mode with factors of {left}; allowed: f32"
+
+
+def _bias_type(op: Op) -> Iterator[str]:
+    result, bias = _pointed(op, 2), _pointed(op, 3)
+    if result and bias and result != bias:
+        yield f"got a bias of {bias}; allowed: {result}, as the sums"
+
+
+_CLAUSES = (
+    "(? unit_flag ( @unit_flag:word ) ?) (? @disable_gemv:word ?) (? @saturate:word ?) "
+    "{}(? @n_dir:word ?) {{}}"
+)
+_TF32 = "(? tf32_mode ( @tf32:word ) ?) "
+_LIMIT = (1, 4095)
+
+
+def _product(name: str, summary: str, semantics: str) -> MicroOperation:
+    bias, scaled, adds = "bias" in name, "_mx" in name, "acc" in name
+    operands = "lhs rhs dst" + (" bias" if bias else "")
+    shown = ", ".join(f"${n}" for n in operands.split()).replace(",", " ,")
+    types = " , ".join(f"!{n}" for n in operands.split())
+    clauses = {
+        "unit_flag": "check_only check_and_set",
+        "disable_gemv": "disable_gemv",
+        "saturate": "sat nosat",
+        "n_dir": "n_dir",
+    }
+    places = [_place("lhs", "read", _left), _place("rhs", "read", _right)]
+    if bias:
+        places.append(_place("bias", "read", _bias))
+    if scaled:
+        places += [
+            _place(of, "read", _scales(side), name=f"{of}_scale", beside=SCALES[of])
+            for of, side in (("lhs", "m"), ("rhs", "n"))
+        ]
+    if adds:
+        places.append(_place("dst", "read", _sums))
+    places.append(_place("dst", "write", _sums))
+    return micro(
+        name,
+        summary,
+        f"{operands} m n k",
+        "@l0a @l0b @l0c " + ("@bt " if bias else "") + "i64 i64 i64",
+        kind="memory",
+        pipe=Pipe.M,
+        written=f"{shown} , $m , $n , $k {_CLAUSES.format('' if scaled else _TF32)} : {types} , !m , !n , !k",
+        clauses=clauses if scaled else {**clauses, "tf32": "round_even round_away"},
+        places=places,
+        rules=(_factors, *([_bias_type] if bias else [])),
+        limits={"m": _LIMIT, "n": _LIMIT, "k": _LIMIT},
+        semantics=semantics,
+        decisions=(_SUMS, _SATURATED, _CONTROL, _OUTSIDE),
+        between_scopes=True,
+        source=_PAGE,
+    )
+
+
+_PRODUCTS = tuple(
+    _product(name, summary, semantics)
+    for name, summary, semantics in (
+        ("mad", "Matrix product.", "dst[m, n] = sum over k of lhs[m, k] * rhs[k, n]"),
+        (
+            "mad_acc",
+            "Matrix product added to an accumulator.",
+            "dst[m, n] += sum over k of lhs[m, k] * rhs[k, n]",
+        ),
+        (
+            "mad_bias",
+            "Matrix product with a bias.",
+            "dst[m, n] = sum over k of lhs[m, k] * rhs[k, n] + bias[n]",
+        ),
+        (
+            "mad_mx",
+            "Block-scaled matrix product: 32 elements along K share a power of two.",
+            "dst[m, n] = sum over k of lhs[m, k] * lhs_scale[m, k / 32] * rhs[k, n] * rhs_scale[k / 32, n]",
+        ),
+        (
+            "mad_mx_acc",
+            "Block-scaled matrix product added to an accumulator.",
+            "dst[m, n] += sum over k of lhs[m, k] * lhs_scale[m, k / 32] * rhs[k, n] * rhs_scale[k / 32, n]",
+        ),
+        (
+            "mad_mx_bias",
+            "Block-scaled matrix product with a bias.",
+            "dst[m, n] = sum over k of lhs[m, k] * lhs_scale[m, k / 32] * rhs[k, n] * rhs_scale[k / 32, n] "
+            "+ bias[n]",
+        ),
+    )
+)
+
+
+# -- stores of accumulators --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Quantisation:
+    """What a mode of ``pre_quant`` does: element types of the accumulator and of results, and the kind.
+
+    ``kind``: ``scale`` multiplies, ``byte`` makes 8-bit integers, ``shift`` shifts, ``cast`` only converts.
+    """
+
+    source: str
+    targets: tuple[str, ...]
+    kind: str
+
+
+_FAMILIES: Mapping[str, Quantisation] = {
+    "qf322hif8_pre": Quantisation("f32", ("hif8",), "scale"),
+    "qf322fp8_pre": Quantisation("f32", ("f8e4m3", "f8e5m2"), "scale"),
+    "qf322f32_pre": Quantisation("f32", ("f32",), "scale"),
+    "qf322f16_pre": Quantisation("f32", ("f16",), "scale"),
+    "qf322bf16_pre": Quantisation("f32", ("bf16",), "scale"),
+    "qf322b8_pre": Quantisation("f32", ("i8", "u8"), "byte"),
+    "req8": Quantisation("i32", ("i8", "u8"), "byte"),
+    "deqf16": Quantisation("i32", ("f16",), "scale"),
+    "qs322bf16_pre": Quantisation("i32", ("bf16",), "scale"),
+    "deqs16": Quantisation("i32", ("i16",), "shift"),
+    "qf322hif8_pre_hybrid": Quantisation("f32", ("hif8",), ""),
+    "deqs32_int": Quantisation("i32", ("i32",), ""),
+    "qf162b8_pre": Quantisation("f32", ("i8", "u8"), ""),
+    "qf162s4_pre": Quantisation("f32", ("i4",), ""),
+    "qf162s16_pre": Quantisation("i32", ("i16",), ""),
+    "req4": Quantisation("i32", ("i4",), ""),
+    "qf322s4_pre": Quantisation("f32", ("i4",), ""),
+}
+#: Modes of ``pre_quant`` by their names in the text.
+QUANTISATIONS: Mapping[str, Quantisation] = {
+    "f32_f16": Quantisation("f32", ("f16",), "cast"),
+    "f32_bf16": Quantisation("f32", ("bf16",), "cast"),
+    **{f"{name}_{form}": q for name, q in _FAMILIES.items() for form in ("vec", "scalar")},
+}
+_NOT_EXECUTED = (*(n for n, q in QUANTISATIONS.items() if not q.kind), "deqs16_scalar")
+_RELUS = "no_relu normal_relu scalar_relu vector_relu"
+_PAYLOADS = frozenset("f16 bf16 f32".split())
+
+
+def is_vector(mode: str) -> bool:
+    """Whether a mode takes a word of parameters per column."""
+    return mode.endswith("_vec")
+
+
+def _store_rules(op: Op) -> Iterator[str]:
+    source, target = _pointed(op, 0), _pointed(op, 1)
+    if source and source not in ("f32", "i32"):
+        yield f"got an accumulator of {source}; allowed: f32, i32"
+        return
+    yield from _quantisation_rules(op, source, target)
+    yield from _relu_rules(op, target)
+    if op.attrs.get("layout") == "nz2nz" and target and target != "f32":
+        yield f"got nz2nz into {target}; allowed: f32"
+    if op.attrs.get("layout") == "nz2nz" and _has(op, "loop_count"):
+        yield "got loop3 with nz2nz; allowed: with nz2nd, nz2dn"
+    if op.attrs.get("layout") == "nz2dn" and not _has(op, "layout_value"):
+        yield "got nz2dn without a stride; allowed: nz2dn(%stride)"
+    if op.attrs.get("layout") == "nz2nd" and _has(op, "layout_value"):
+        yield "got nz2nd with an operand; allowed: nz2nd"
+    if op.attrs.get("nan") is not None and op.attrs.get("saturate") != "sat":
+        yield "got nosat(preserve_nan); allowed: sat(preserve_nan), nosat"
+    atomic = op.attrs.get("atomic_type")
+    if atomic is not None and target and str(atomic).replace("s", "i") != target:
+        yield f"got an atomic store of {atomic} into {target}; allowed: the type of the destination"
+    split = op.attrs.get("split")
+    beside = [n for n in ("quant_mode", "relu_mode") if n in op.attrs]
+    if split is not None and (beside or op.attrs.get("layout") not in (None, "nz2nd")):
+        yield f"got {split} with a transform; allowed: nz2nd alone"
+
+
+def _has(op: Op, name: str) -> bool:
+    return any(n == name and size for n, size in op.groups)
+
+
+def _payload(op: Op, name: str) -> PtrType | ScalarType | None:
+    values = op.group(name) if _has(op, name) else ()
+    t = values[0].type if values else None
+    return t if isinstance(t, PtrType | ScalarType) else None
+
+
+def _quantisation_rules(op: Op, source: str, target: str) -> Iterator[str]:
+    name = op.attrs.get("quant_mode")
+    mode = QUANTISATIONS.get(str(name))
+    if mode is None:
+        if (
+            source
+            and target
+            and source != target
+            and (source, target) not in (("f32", "f16"), ("f32", "bf16"))
+        ):
+            yield f"got {source} stored as {target} without pre_quant; allowed: {source}, or a pre_quant mode"
+        return
+    if source and source != mode.source:
+        yield f"got {name} on sums of {source}; allowed: on {mode.source}"
+    elif target and target not in mode.targets:
+        yield f"got {name} into {target}; allowed: {', '.join(mode.targets)}"
+    payload = _payload(op, "quant")
+    if payload is not None:
+        pointer = isinstance(payload, PtrType)
+        if pointer != is_vector(str(name)) or payload.dtype.name not in _PAYLOADS:
+            allowed = "!pto.ptr<f32, fb>" if is_vector(str(name)) else "a scalar of f16, bf16, f32"
+            yield f"got {payload} for {name}; allowed: {allowed}"
+
+
+def _relu_rules(op: Op, target: str) -> Iterator[str]:
+    name, payload = op.attrs.get("relu_mode"), _payload(op, "relu")
+    if name in ("no_relu", "normal_relu") and payload is not None:
+        yield f"got {name} with a slope; allowed: scalar_relu, vector_relu"
+    if name in ("scalar_relu", "vector_relu"):
+        pointer = isinstance(payload, PtrType)
+        if payload is None or pointer != (name == "vector_relu") or payload.dtype.name not in _PAYLOADS:
+            allowed = "!pto.ptr<f32, fb>" if name == "vector_relu" else "a scalar of f16, bf16, f32"
+            yield f"got {'no slope' if payload is None else payload} for {name}; allowed: {allowed}"
+    clip = _payload(op, "clip")
+    if clip is not None and target and target not in ("f16", "u8", "i4", "i8", "i16"):
+        yield f"got a clip for results of {target}; allowed: f16, ui8, i4, i8, i16"
+
+
+def _stored_sums(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+    known = [numbers.get(name) for name in ("m", "n", "src_stride")]
+    if any(v is None for v in known):
+        return None
+    m, n, stride = (v or 0 for v in known)
+    steps = [(_blocks_of(n, SIDE), stride * ACC_ROW)]
+    return _repeated(m * ACC_ROW, steps, numbers, "loop_source", ACC_ROW)
+
+
+def _repeated(
+    width: int, steps: list[tuple[int, int]], numbers: _NUMBERS, stride: str, unit: int
+) -> Rows | None:
+    """Rows in the loop around a store."""
+    if "loop_count" in numbers:
+        count, step = numbers["loop_count"], numbers[stride]
+        if count is None or step is None:
+            return None
+        steps = [*steps, (count, step * unit)]
+    return Rows(width, tuple(steps))
+
+
+def _results(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+    known = [numbers.get(name) for name in ("m", "n", "dst_stride")]
+    if any(v is None for v in known):
+        return None
+    m, n, stride = (v or 0 for v in known)
+    size, split = _size(call, 1), call.attributes.get("split")
+    m, n = (m // 2 if split == "split_m" else m), (n // 2 if split == "split_n" else n)
+    match call.attributes.get("layout"):
+        case "nz2dn":
+            width, steps = m * size, [(n, stride * size)]
+        case "nz2nz":
+            group = 8 if numbers.get("layout_value") else SIDE
+            width, steps = m * group * size, [(_blocks_of(n, group), stride * size)]
+        case _:
+            width, steps = n * size, [(m, stride * size)]
+    return _repeated(width, steps, numbers, "loop_target", size)
+
+
+def _per_column(bytes_of_a_column: int) -> RowsOf:
+    def rows(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+        n = numbers.get("n")
+        return None if n is None else Rows(n * bytes_of_a_column)
+
+    return rows
+
+
+_TRANSFORMS = (
+    "(? , unit_flag ( @unit_flag:word ) ?) "
+    "(? , pre_quant ( $quant , mode = @quant_mode:word ) ?) "
+    "(? , pre_relu ( (? $relu , ?) mode = @relu_mode:word (? , clip = $clip ?) ) ?) "
+    "(? , @layout:word (? ( $layout_value ) ?) ?) "
+    "(? , loop3 ( $loop_count , $loop_source , $loop_target ) ?) "
+    "(? , @saturate:word (? ( @nan:word ) ?) ?) "
+)
+_ATOMIC = "(? , atomic ( type = @atomic_type:word , op = @atomic:word ) ?) "
+_TRANSFORM_TYPES = (
+    "(?t , !quant ?) (?t , !relu ?) (?t , !clip ?) (?t , !layout_value ?) "
+    "(?t , !loop_count , !loop_source , !loop_target ?)"
+)
+
+
+def _chosen_core(call: MicroCall, numbers: _NUMBERS) -> int | None:
+    return numbers.get("core", 0)
+
+
+_STORE_CLAUSES = {
+    "unit_flag": "check_only check_and_clear",
+    "quant_mode": " ".join(QUANTISATIONS),
+    "relu_mode": _RELUS,
+    "layout": "nz2nd nz2dn nz2nz",
+    "saturate": "sat nosat",
+    "nan": "preserve_nan",
+}
+_COMBINES = {"atomic": "add max min", "atomic_type": "f32 f16 bf16 s32 s16 s8"}
+
+
+def _store(space: str, more: str, behind: str, tail: str, places: Sequence[Place]) -> MicroOperation:
+    operands = f"src dst m n src_stride dst_stride {more}".split()
+    numbers = [w for w in operands if not w.endswith("?")]
+    shown = " , ".join(f"${w}" for w in numbers)
+    typed = " , ".join(f"!{w}" for w in numbers) + (" (?t , !core ?)" if behind else "")
+    pointer = "g*" if space == "gm" else f"@{space}"
+    return micro(
+        f"mte_l0c_{space}",
+        f"Store of accumulators into {_MEMORIES[space]}, with quantisation, ReLU and a layout.",
+        " ".join((*operands, "quant? relu? clip? layout_value? loop_count? loop_source? loop_target?")),
+        " ".join(("@l0c", pointer, *["i64"] * (len(operands) - 2), "- - -", "i64 i64 i64 i64")),
+        kind="memory",
+        pipe=Pipe.FIX,
+        written=f"{shown} {behind}{_TRANSFORMS}{tail}{{}} : {typed} {_TRANSFORM_TYPES}",
+        clauses={
+            **_STORE_CLAUSES,
+            **({"split": "split_m split_n"} if behind else {}),
+            **(_COMBINES if tail else {}),
+        },
+        places=(
+            _place("src", "read", _stored_sums),
+            *places,
+            _place("quant", "read", _per_column(8)),
+            _place("relu", "read", _per_column(4)),
+        ),
+        rules=(_store_rules,),
+        refused=" ".join(_NOT_EXECUTED),
+        limits={"m": _LIMIT, "n": _LIMIT, **_HINTS},
+        decisions=(_QUANTISED, _LAST, _CONTROL, _ACC_UNITS, _SPLIT),
+        between_scopes=True,
+        source=_PAGE,
+    )
+
+
+#: Least and greatest vector cores, and hints of paths to global memory.
+_HINTS = {"core": (0, 1), "sid": (0, 3), "l2": (0, 15)}
+_MEMORIES = {"l1": "L1", "gm": "global memory", "ub": "the unified buffer of one vector core or of two"}
+_STORES = (
+    _store("l1", "", "", "", [_place("dst", "write", _results)]),
+    _store("gm", "sid l2", "", _ATOMIC, [_place("dst", "write", _results)]),
+    _store(
+        "ub",
+        "core?",
+        ", dst_mode ( @split:word|$core ) ",
+        "",
+        [
+            _place("dst", "write", _results, subblock=_chosen_core),
+            _place(
+                "dst",
+                "write",
+                _results,
+                name="other",
+                subblock=lambda call, numbers: 1,
+                applies=lambda call: "split" in call.attributes,
+            ),
+        ],
+    ),
+)
+
+
+# -- staging -----------------------------------------------------------------------------------------------
+
+_LOAD_WORDS = "src dst n0 n1 n2 n3 n4? n5?"
+_LOAD_TEXT = (
+    "$src , $dst , $n0 , $n1 , $n2 , $n3 (? , $n4 , $n5 ?) {} "
+    ": !src , !dst , !n0 , !n1 , !n2 , !n3 (?t , !n4 , !n5 ?)"
+)
+_FIELDS_TEXT = "m_start, k_start, m_step, k_step, src_stride, dst_stride"
+
+
+def _fractal_load(name: str, target: str, summary: str, semantics: str) -> MicroOperation:
+    raw = name.startswith("load")
+    return micro(
+        name,
+        summary,
+        _LOAD_WORDS.replace("?", "") if raw else _LOAD_WORDS,
+        f"@l1 @{target} i64 i64 i64 i64 i64 i64",
+        kind="memory",
+        pipe=Pipe.MTE1,
+        written="" if raw else _LOAD_TEXT,
+        places=(_place("src", "read", _taken), _place("dst", "write", _placed)),
+        rules=(_one_type, _field_limits),
+        flags="transpose",
+        semantics=semantics,
+        decisions=() if raw else (_STARTS, _OUTSIDE),
+        between_scopes=True,
+        source=_PAGE,
+    )
+
+
+def _one_type(op: Op) -> Iterator[str]:
+    source, target = _pointed(op, 0), _pointed(op, 1)
+    if source and target and source != target:
+        yield f"got {source} copied to {target}; allowed: one element type"
+    if source.startswith("f4"):
+        yield f"got {source}; allowed: elements of 8, 16 and 32 bits"
+
+
+def _field_limits(op: Op) -> Iterator[str]:
+    """The six fields come together; of the others there are four."""
+    if op.groups and _has(op, "n4") != _has(op, "n5"):
+        yield f"got five numbers; allowed: four, or six ({_FIELDS_TEXT})"
+
+
+def _scale_load(name: str, side: str) -> MicroOperation:
+    target = name.removeprefix("mte_l1_").removesuffix("_mx")
+    return micro(
+        name,
+        f"Load of the block scales of the {side} factor.",
+        _LOAD_WORDS,
+        f"@l1 @{target} i64 i64 i64 i64 i64 i64",
+        kind="memory",
+        pipe=Pipe.MTE1,
+        written=_LOAD_TEXT,
+        places=(
+            _place("src", "read", _fragments(source=True), aligned=lambda call: ROW),
+            _place(
+                "dst",
+                "write",
+                _fragments(source=False),
+                beside=SCALES["lhs" if target == "l0a" else "rhs"],
+                aligned=lambda call: 16,
+            ),
+        ),
+        rules=(_field_limits,),
+        semantics=(
+            f"numbers: {'m, k' if target == 'l0a' else 'k, n'}, start_row, start_col; or x_start, y_start, "
+            "x_step, y_step, src_stride, dst_stride"
+        ),
+        decisions=(_STARTS,),
+        between_scopes=True,
+        source=_PAGE,
+    )
+
+
+_FRACTIONAL_TEXT = (
+    "$gm , $l1 , @mode:word , shape ( $n , $d ) , src_layout ( $s (? , $s2 ?) ) , "
+    "dst_group ( $g , $d2 , $d3 , $d4 ) , ctrl ( $l2 , $small ) {} "
+    ": !gm , !l1 , @mode:again , shape !n , !d , src_layout ( !s (?t , !s2 ?) ) , "
+    "dst_group !g , !d2 , !d3 , !d4 , ctrl !l2 , !small"
+)
+
+
+_NAMES = {"gm": "global memory", "l1": "L1", "ub": "the unified buffer"}
+
+
+def _copy(name: str, first: str, second: str, pipe: Pipe, words: str, **more: object) -> MicroOperation:
+    """A copy of blocks of 32 bytes with gaps behind a burst."""
+    spaces = {"gm": "g*", "ub": "@ub", "l1": "@l1"}
+    core = (lambda call, numbers: numbers.get("sid", 0)) if first == "l1" else None
+    return micro(
+        name,
+        f"Bursts of 32-byte blocks from {_NAMES[first]} into {_NAMES[second]}.",
+        f"{first} {second} {words}",
+        f"{spaces[first]} {spaces[second]} " + " ".join("i64" for _ in words.split()),
+        kind="memory",
+        pipe=pipe,
+        places=(
+            _place(first, "read", _units(ROW, "s")),
+            _place(second, "write", _units(ROW, "d"), subblock=core),
+        ),
+        between_scopes=True,
+        source=_PAGE,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+_STAGING = (
+    micro(
+        "mte_gm_l1",
+        "Bursts of bytes from global memory into L1.",
+        f"gm l1 {GROUPED_WORDS}",
+        " ".join(("g*", "@l1", *["i64"] * len(GROUPED_WORDS.split()))),
+        kind="memory",
+        pipe=Pipe.MTE2,
+        written=grouped("gm", "l1"),
+        places=(_place("gm", "read", grouped_rows("s")), _place("l1", "write", grouped_rows("d"))),
+        between_scopes=True,
+        source=_PAGE,
+    ),
+    *(
+        micro(
+            name,
+            f"Bursts of 32-byte blocks from {what}.",
+            f"{first} {second} {GROUPED_WORDS}",
+            " ".join((f"@{first}", f"@{second}", *["i64"] * len(GROUPED_WORDS.split()))),
+            kind="memory",
+            pipe=pipe,
+            written=grouped(first, second),
+            places=(
+                _place(first, "read", blocks("s", looped=True)),
+                _place(
+                    second,
+                    "write",
+                    blocks("d", looped=True),
+                    subblock=lambda call, numbers: 0,
+                ),
+            ),
+            decisions=(_BLOCKS,),
+            between_scopes=True,
+            source=_PAGE,
+        )
+        for name, first, second, pipe, what in (
+            ("mte_l1_ub", "l1", "ub", Pipe.MTE1, "L1 into the unified buffer of the first vector core"),
+            ("mte_ub_l1", "ub", "l1", Pipe.MTE3, "the unified buffer into L1"),
+        )
+    ),
+    _copy("copy_gm_to_cbuf", "gm", "l1", Pipe.MTE2, "n len s d", decisions=(_UNKNOWN_COPY,)),
+    _copy("copy_ubuf_to_cbuf", "ub", "l1", Pipe.MTE3, "sid n len s d"),
+    _copy("copy_cbuf_to_ubuf", "l1", "ub", Pipe.MTE1, "sid n len s d"),
+    micro(
+        "mte_gm_l1_frac",
+        "Matrices from global memory into fractals of L1, with zeros behind their columns.",
+        "gm l1 n d s s2? g d2 d3 d4 l2 small",
+        "g* @l1 i64 i64 i64 i64 i64 i64 i64 i64 i64 i1",
+        kind="memory",
+        pipe=Pipe.MTE2,
+        written=_FRACTIONAL_TEXT,
+        choices={"mode": "nd2nz dn2nz"},
+        places=(_place("gm", "read", _matrix), _place("l1", "write", _packed_matrix)),
+        rules=(_one_type,),
+        limits={"g": (1, 65535)},
+        semantics="nd2nz reads src[n, d], dn2nz src[d, n]; element (n, d) becomes that of row n and column d",
+        decisions=(_SMALL,),
+        between_scopes=True,
+        source=_PAGE,
+    ),
+    _fractal_load(
+        "mte_l1_l0a",
+        "l0a",
+        "Load of the fractals of the left factor.",
+        f"numbers: m, k, start_row, start_col; or {_FIELDS_TEXT}",
+    ),
+    _fractal_load(
+        "mte_l1_l0b",
+        "l0b",
+        "Load of the fractals of the right factor.",
+        f"numbers: k, n, start_row, start_col; or {_FIELDS_TEXT}",
+    ),
+    _fractal_load(
+        "load_cbuf_to_ca", "l0a", "Load of fractals of the left factor.", f"numbers: {_FIELDS_TEXT}"
+    ),
+    _fractal_load(
+        "load_cbuf_to_cb", "l0b", "Load of fractals of the right factor.", f"numbers: {_FIELDS_TEXT}"
+    ),
+    _scale_load("mte_l1_l0a_mx", "left"),
+    _scale_load("mte_l1_l0b_mx", "right"),
+    micro(
+        "mte_l1_bt",
+        "Load of a bias, widened to 32 bits.",
+        "src dst len n s d",
+        "@l1 @bt i64 i64 i64 i64",
+        kind="memory",
+        pipe=Pipe.MTE1,
+        written="$src , $dst , $len nburst ( $n , $s , $d ) {} : !src , !dst , !len , !n , !s , !d",
+        places=(_place("src", "read", _units(BIASES, "s")), _place("dst", "write", _biases)),
+        rules=(lambda op: _bias_pairs(op),),
+        decisions=(
+            Decision(
+                "In which units does it count?",
+                "In 32 bytes of the source, gaps of the destination in what these become.",
+                "copies of a bias in the headers of pto-isa for a5 (TMov.hpp)",
+            ),
+        ),
+        between_scopes=True,
+        source=_PAGE,
+    ),
+    micro(
+        "mte_l1_fb",
+        "Load of parameters of stores: 64-bit words of quantisation, or slopes.",
+        "src dst len n s d",
+        "@l1 @fb i64 i64 i64 i64",
+        kind="memory",
+        pipe=Pipe.FIX,
+        written="$src , $dst , $len nburst ( $n , $s , $d ) {} : !src , !dst , !len , !n , !s , !d",
+        places=(
+            _place("src", "read", _units(PARAMETERS, "s")),
+            _place("dst", "write", _units(PARAMETERS, "d")),
+        ),
+        decisions=(
+            Decision(
+                "In which units does it count?",
+                "In 64 bytes.",
+                "copies of parameters in the headers of pto-isa for a5 (TMov.hpp); sizes in public cases",
+            ),
+            Decision(
+                "Which addresses does the memory of parameters have?",
+                "Two parts of equal size: from 0 on for words of quantisation, from 65536 on for slopes. "
+                "A store reads them where its pointer says.",
+                f"{_EXPANSION}: bits 15:0 are the address in a part; a public case has slopes at 65600",
+            ),
+        ),
+        between_scopes=True,
+        source=_PAGE,
+    ),
+    micro(
+        "raw_fill_l1",
+        "A word repeated in blocks of L1.",
+        "dst offset value repeats length gap",
+        "@l1 i64 i32 i64 i64 i64",
+        kind="memory",
+        pipe=Pipe.MTE2,
+        places=(_place("dst", "write", _filled),),
+        rules=(lambda op: _fill_rules(op),),
+        limits=dict.fromkeys(("repeats", "length", "gap"), (0, 32767)),
+        between_scopes=True,
+        source=_PAGE,
+    ),
+)
+
+
+def _bias_pairs(op: Op) -> Iterator[str]:
+    pair = _pointed(op, 0), _pointed(op, 1)
+    if all(pair) and pair not in (("f32", "f32"), ("i32", "i32"), ("f16", "f32"), ("bf16", "f32")):
+        yield f"got {pair[0]} as {pair[1]}; allowed: f32, f16 and bf16 as f32, i32 as i32"
+
+
+def _fill_rules(op: Op) -> Iterator[str]:
+    if op.attrs.get("fill_word_bits") not in (16, 32):
+        yield f"got fill_word_bits = {op.attrs.get('fill_word_bits')}; allowed: 16, 32"
+
+
+_CONTROLS = (
+    micro(
+        "get_ctrl",
+        "The control register.",
+        "-> result",
+        "-> i64",
+        kind="scalar",
+        written="{} : ^",
+        source=_PAGE,
+    ),
+    micro("set_ctrl", "Set the control register.", "value", "i64", kind="scalar", traits=_MODE, source=_PAGE),
+    *(
+        micro(
+            f"sbitset{bit}",
+            f"A number with a bit set to {bit}.",
+            "value at -> result",
+            "i64 i64 -> i64",
+            kind="scalar",
+            source="micro-isa chapter 18",
+        )
+        for bit in (0, 1)
+    ),
+)
+
+OPERATIONS: tuple[MicroOperation, ...] = (*_STAGING, *_PRODUCTS, *_STORES, *_CONTROLS)
