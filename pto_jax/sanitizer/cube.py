@@ -75,7 +75,7 @@ def _multiply(  # noqa: PLR0913 - operands
 @_rule("mte_l0c_l1", "mte_l0c_gm", "mte_l0c_ub")
 def _store(call: MicroCall, memory: Memory, src: Any, **given: Any) -> tuple[()]:
     """A result is undefined where its accumulator is, or a parameter of its column."""
-    for piece in pieces(call, memory, **given):
+    for piece in pieces(call, **given):
         cols = np.arange(piece.source_at.shape[1])
         columns = np.zeros(len(cols), np.bool_)
         for name, size in (("quant", 8), ("relu", 4)):

@@ -675,7 +675,7 @@ def test_layouts_of_stores() -> None:
 
 
 def test_other_strides_of_nz2dn_are_not_executed() -> None:
-    with pytest.raises(pto.NotExecutableError, match=r"nz2dn\(2\); nz2dn\(1\) is"):
+    with pytest.raises(pto.NotExecutableError, match=r"got nz2dn\(2\), .*; allowed: nz2dn\(1\)"):
         stored(FINITE, "f32", ("nz2dn({})", (2,)))
 
 
@@ -806,3 +806,26 @@ def test_undefined_biases_sums_and_parameters_arrive_in_results() -> None:
         arrays = {n: np.ones((16, 8), np.float32) for n in "ab"} | {"y": np.zeros((16, 16), np.float32)}
         found = pto.sanitize(kernel.program(), arrays).findings
         assert len(found) == (case != "none"), case
+
+
+def test_squares_that_are_not_whole_are_not_transposed() -> None:
+    kernel = Kernel({"a": "i8"})
+    source, target = kernel.at("l1", 0, "i8"), kernel.at("l0a", 0, "i8")
+    kernel.op("mte_l1_l0a", "", source, target, 0, 0, 1, 1, 2, 1, attributes="{transpose = true}")
+    with pytest.raises(
+        pto.NotExecutableError, match="got 16 x 32 elements to transpose; allowed: squares of 32"
+    ):
+        kernel.run(a=np.zeros(64, np.int8))
+
+
+def test_factors_of_tf32_that_saturate_are_finite_when_they_are_rounded() -> None:
+    kernel, sizes = Kernel({"a": "f32", "b": "f32", "c": "f32"}), (3, 1, 1)
+    made = kernel.product("mad", *kernel.factors("a", "b", sizes), sizes, end="sat tf32_mode(round_even)")
+    kernel.store(made, kernel.gm("c"), (3, 1), "nz2nd")
+    top = np.finfo(np.float32).max
+    a, b = np.array([[top], [-np.inf], [np.nan]], np.float32), np.full((1, 1), 0.5, np.float32)
+    assert kernel.run(a=a, b=b, c=np.zeros((3, 1), np.float32))["c"].ravel().tolist() == [
+        top / 2,
+        -top / 2,
+        0,
+    ]
