@@ -90,9 +90,9 @@ def _copy_blocks(call: MicroCall, memory: Memory, first: str, second: str, **giv
     """Bursts of blocks of 32 bytes; strides are gaps behind a burst, those of loops are bytes."""
     length = signed(given["len"]) * ROW
     around = loops_of(given["n"], given["s"], given["d"], given)[:-1]
-    gaps = (signed(given[stride]) * ROW for stride in "sd")
-    bursts = (signed(given["n"]), *(length + gap for gap in gaps))
-    copy(memory, given[first], given[second], length, [*around, bursts], call)
+    source, target = (length + signed(given[stride]) * ROW for stride in "sd")
+    loops = [*around, (signed(given["n"]), source, target)]
+    copy(memory, given[first], given[second], length, loops, call)
     return ()
 
 
@@ -465,7 +465,7 @@ class Transform:
     def _byte(self, values: Array, name: str, target: DType) -> Array:
         """Scaled, rounded to nine bits, moved by the offset, and clamped to a byte of some sign."""
         y = np.rint(values * self._scale(name, values.shape[1])).clip(-256, 255)
-        offset, negative = np.int64(0), np.bool_(target.is_signed)
+        offset, negative = np.zeros(1, np.int64), np.array([target.is_signed])
         if is_vector(name):
             words = self._quant_words(values.shape[1])
             offset = self._field(words, block_scales.OFFSET_BIT, block_scales.OFFSET_WIDTH)

@@ -20,7 +20,7 @@ from ..isa import find_micro
 from ..isa.micro import Lanes, MicroCall
 from ..isa.rules.registers import BLOCK, element, governed, lanes, saturates
 from ..oracle.machine import ReferenceMachine
-from ..oracle.micro import MEMORY_RULES, RULES, Memory, contents, load_rules
+from ..oracle.micro import MEMORY_RULES, RULES, Memory, Rule, contents, load_rules
 from ..oracle.numbers import Array, decode
 from . import cube
 from .shadow import UNCLAIMED, Shadow, ShadowBuffer
@@ -106,7 +106,7 @@ def shadows_before(
             memory.origin_id = shadows.origins.id_of("undefined lanes of a register", op)
         plain = replace(call, attributes={**call.attributes, "atomic": "", "pad_value": 0})
         zeros = {"pad": np.zeros_like(real["pad"])} if "pad" in real else {}
-        rule = cube.RULES.get(op.name, MEMORY_RULES[op.name])
+        rule: Rule = cube.RULES.get(op.name, MEMORY_RULES[op.name])
         results = rule(plain, memory, **{**real, **moved, **zeros})
     return None if op.name in SORTING else tuple(np.asarray(v) for v in results)
 
