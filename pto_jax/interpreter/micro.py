@@ -35,6 +35,10 @@ def _micro(interpreter: Interpreter, op: Op, scope: Scope) -> None:
             _configure(interpreter, op, operands)
         return
     values = dict(operands)
+    numbers = _numbers(interpreter, declared, op, values)
+    if declared.unexecuted is not None and not interpreter.machine.abstract:
+        for message in declared.unexecuted(call, numbers):
+            raise _refused(op, message)
     ends = [_placed(interpreter, declared, op, call, values, operands, place) for place in declared.places]
     call = _with_state(interpreter, op, declared, call)
     results = interpreter.machine.micro(op, call, operands)
@@ -85,14 +89,21 @@ def _placed(
         address = interpreter.scalar("arith.divsi", (accessed.address, place.beside.unit), INDEX, INDEX)
         accessed = replace(accessed, space=place.beside.loc, address=address)
     if place.subblock is not None:
-        numbers = {
-            n: interpreter.machine.known(values[n])
-            for n, v in declared.values(op).items()
-            if isinstance(v.type, ScalarType) and v.type.dtype.is_integer
-        }
+        numbers = _numbers(interpreter, declared, op, values)
         accessed = replace(accessed, subblock=_subblock(interpreter, op, place.subblock(call, numbers)))
     operands[place.key] = accessed
     return after
+
+
+def _numbers(
+    interpreter: Interpreter, declared: MicroOperation, op: Op, values: Mapping[str, Operand]
+) -> dict[str, int | None]:
+    """The integers among the operands; None for one that only execution knows."""
+    return {
+        n: interpreter.machine.known(values[n])
+        for n, v in declared.values(op).items()
+        if isinstance(v.type, ScalarType) and v.type.dtype.is_integer
+    }
 
 
 def _subblock(interpreter: Interpreter, op: Op, result: int | None) -> int | None:

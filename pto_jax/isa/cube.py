@@ -180,6 +180,17 @@ def is_transposed(call: MicroCall) -> bool:
     return call.attributes.get("transpose") in (True, 1)
 
 
+def _squares(call: MicroCall, numbers: _NUMBERS) -> Iterator[str]:
+    """Transposed loads are of whole squares, whose sides are rows of a fractal and elements of one."""
+    found = fractals(call, numbers) if is_transposed(call) else None
+    if found is None:
+        return
+    square = max(SIDE, channels(call))
+    rows, cols = found.rows * SIDE, found.cols * channels(call)
+    if rows % square or cols % square:
+        yield f"{rows} x {cols} elements to transpose; allowed: squares of {square}"
+
+
 def _taken(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
     found = fractals(call, numbers)
     return None if found is None else found.source
@@ -235,6 +246,17 @@ def _matrix(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
     if shape is None or inner is None or outer is None or groups is None:
         return None
     return Rows(shape[1] * size, ((shape[0], inner), (groups, outer)))
+
+
+#: Channels of a row where few of them are packed.
+FEW = 4
+
+
+def _channels(call: MicroCall, numbers: _NUMBERS) -> Iterator[str]:
+    """Few channels are four at most."""
+    count = numbers.get("d")
+    if numbers.get("small") and count is not None and count > FEW:
+        yield f"{count} channels to be packed; allowed: up to {FEW}"
 
 
 def _packed_matrix(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
@@ -635,6 +657,17 @@ _TRANSFORM_TYPES = (
 )
 
 
+def _halves(call: MicroCall, numbers: _NUMBERS) -> Iterator[str]:
+    """Halves are equal, those of columns in whole columns of fractals; one stride of nz2dn is known."""
+    split, stride = call.attributes.get("split"), numbers.get("layout_value")
+    name, unit = {"split_m": ("m", 2), "split_n": ("n", 2 * SIDE)}.get(str(split), ("", 1))
+    size = numbers.get(name)
+    if size is not None and size % unit:
+        yield f"{split} of {size}; allowed: a multiple of {unit}"
+    if call.attributes.get("layout") == "nz2dn" and stride not in (None, 1):
+        yield f"nz2dn({stride}), of which no source says what it does; allowed: nz2dn(1)"
+
+
 def _chosen_core(call: MicroCall, numbers: _NUMBERS) -> int | None:
     return numbers.get("core", 0)
 
@@ -677,6 +710,7 @@ def _store(space: str, more: str, behind: str, tail: str, places: Sequence[Place
         ),
         rules=(_store_rules,),
         refused=" ".join(_NOT_EXECUTED),
+        unexecuted=_halves,
         limits={"m": _LIMIT, "n": _LIMIT, **_HINTS},
         decisions=(_QUANTISED, _LAST, _CONTROL, _ACC_UNITS, _SPLIT),
         between_scopes=True,
@@ -733,6 +767,7 @@ def _fractal_load(name: str, target: str, summary: str, semantics: str) -> Micro
         places=(_place("src", "read", _taken), _place("dst", "write", _placed)),
         rules=(_one_type, _field_limits),
         flags="transpose",
+        unexecuted=_squares,
         semantics=semantics,
         decisions=() if raw else (_STARTS, _OUTSIDE),
         between_scopes=True,
@@ -872,6 +907,7 @@ _STAGING = (
         places=(_place("gm", "read", _matrix), _place("l1", "write", _packed_matrix)),
         rules=(_one_type,),
         limits={"g": (1, 65535)},
+        unexecuted=_channels,
         semantics="nd2nz reads src[n, d], dn2nz src[d, n]; element (n, d) becomes that of row n and column d",
         decisions=(_SMALL,),
         between_scopes=True,

@@ -184,6 +184,8 @@ class MicroOperation:
     limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     #: Whether it stands in no vector scope.
     between_scopes: bool = False
+    #: What is not executed of an operation with some numbers, one sentence each.
+    unexecuted: Callable[[MicroCall, Mapping[str, int | None]], Iterator[str]] | None = None
 
     @cached_property
     def words(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -265,6 +267,7 @@ def micro(
     immediate: str = "",
     limits: Mapping[str, tuple[int, int]] | None = None,
     between_scopes: bool = False,
+    unexecuted: Callable[[MicroCall, Mapping[str, int | None]], Iterator[str]] | None = None,
     **elements: str,
 ) -> MicroOperation:
     """A declaration; ``elements`` by letter and ``choices`` by attribute are words with blanks between."""
@@ -300,6 +303,7 @@ def micro(
         immediate,
         limits or {},
         between_scopes,
+        unexecuted,
     )
 
 

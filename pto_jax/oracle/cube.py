@@ -16,6 +16,7 @@ from ..ir import F32, DType, RoundMode
 from ..isa.cube import (
     ACC_ROW,
     BIASES,
+    FEW,
     FIELDS,
     FRACTAL,
     FRAGMENT,
@@ -44,8 +45,6 @@ from .numbers import Array, decode, encode
 from .step import not_executable
 from .ub_memory import combined, copy, loops_of
 
-#: Channels of a row of packed ones.
-_FEW = 4
 #: Bits of the fraction of a tf32 number, and the rounding of each mode.
 _TF32 = 10
 _ROUNDED = {"round_even": RoundMode.RINT, "round_away": RoundMode.ROUND}
@@ -91,9 +90,9 @@ def _copy_blocks(call: MicroCall, memory: Memory, first: str, second: str, **giv
     """Bursts of blocks of 32 bytes; strides are gaps behind a burst, those of loops are bytes."""
     length = signed(given["len"]) * ROW
     around = loops_of(given["n"], given["s"], given["d"], given)[:-1]
-    gaps = (signed(given[stride]) * ROW for stride in "sd")
-    bursts = (signed(given["n"]), *(length + gap for gap in gaps))
-    copy(memory, given[first], given[second], length, [*around, bursts], call)
+    source, target = (length + signed(given[stride]) * ROW for stride in "sd")
+    loops = [*around, (signed(given["n"]), source, target)]
+    copy(memory, given[first], given[second], length, loops, call)
     return ()
 
 
@@ -108,8 +107,6 @@ def _stage_fractals(  # noqa: PLR0913 - operands
     d4: Any, l2: Any, small: Any, s2: Any = 0,
 ) -> tuple[()]:  # fmt: skip
     rows, cols, size = signed(n), signed(d), element(call, 0).word.itemsize
-    if bool(small) and cols > _FEW:
-        raise not_executable(memory.op, f"got {cols} channels to be packed; allowed: up to {_FEW}")
     for group in range(signed(g)):
         source, target = group * signed(s2), group * signed(d4) * ROW
         for row in range(rows):
@@ -140,7 +137,7 @@ def _few_channels(
 ) -> None:
     """Bytes of a row of four channels right behind those of the row before, zeros behind the last row."""
     rows, size = sizes
-    burst = np.zeros(_FEW * size, np.uint8)
+    burst = np.zeros(FEW * size, np.uint8)
     burst[: len(data)] = data
     memory.write(l1, target + row * len(burst) + np.arange(len(burst)), burst)
     end = rows * len(burst)
@@ -175,20 +172,17 @@ def _load_fractals(call: MicroCall, memory: Memory, src: Any, dst: Any, **number
             number = (taken.first_col + j) * taken.source_pitch + taken.first_row + i
             data[i, j] = memory.read(src, number * FRACTAL + whole)
     if is_transposed(call):
-        data = _transposed(memory, data, element(call, 0).word.itemsize)
+        data = _transposed(data, element(call, 0).word.itemsize)
     for i in range(data.shape[0]):
         for j in range(data.shape[1]):
             memory.write(dst, (j * taken.target_pitch + i) * FRACTAL + whole, data[i, j])
     return ()
 
 
-def _transposed(memory: Memory, data: Array, size: int) -> Array:
+def _transposed(data: Array, size: int) -> Array:
     """Fractals of [rows, cols, bytes] transposed as one matrix of elements."""
     lanes = ROW // size
-    square, (rows, cols) = max(SIDE, lanes), data.shape[:2]
-    if rows * SIDE % square or cols * lanes % square:
-        got = f"{rows} x {cols} fractals of {8 * size}-bit elements"
-        raise not_executable(memory.op, f"got {got} transposed; allowed: whole squares of {square} elements")
+    rows, cols = data.shape[:2]
     matrix = np.zeros((rows * SIDE, cols * lanes, size), np.uint8)
     for i in range(rows):
         for j in range(cols):
@@ -369,30 +363,23 @@ class Piece:
 
 
 def pieces(  # noqa: PLR0913 - operands
-    call: MicroCall, memory: Memory, dst: Any, m: Any, n: Any, src_stride: Any, dst_stride: Any,
+    call: MicroCall, dst: Any, m: Any, n: Any, src_stride: Any, dst_stride: Any,
     other: Any = None, layout_value: Any = 0, loop_count: Any = 1, loop_source: Any = 0,
     loop_target: Any = 0, **more: Any,
 ) -> Iterator[Piece]:  # fmt: skip
     """The rectangles that a store writes, in order: those of two vector cores, in the loop around it."""
     rows, cols, size = signed(m), signed(n), element(call, 1).word.itemsize
     layout, value = str(call.attributes.get("layout", "nz2nd")), signed(layout_value)
-    if layout == "nz2dn" and value != 1:
-        raise not_executable(memory.op, f"is not executed with nz2dn({value}); nz2dn(1) is")
     for trip in range(signed(loop_count)):
         from_, to = trip * signed(loop_source) * ACC_ROW, trip * signed(loop_target) * size
         at = from_ + sums_at(rows, cols, signed(src_stride))
-        for target, part in _parts(call, memory, dst, other, at):
+        for target, part in _parts(call, dst, other, at):
             yield Piece(target, part, to + _target_at(layout, value, part.shape, signed(dst_stride)) * size)
 
 
-def _parts(
-    call: MicroCall, memory: Memory, dst: Any, other: Any, at: Array
-) -> Iterator[tuple[Operand, Array]]:
+def _parts(call: MicroCall, dst: Any, other: Any, at: Array) -> Iterator[tuple[Operand, Array]]:
     """The halves of a rectangle, one for each vector core, or all of it."""
     split, (m, n) = call.attributes.get("split"), at.shape
-    unit, size = {"split_m": (2, m), "split_n": (32, n)}.get(str(split), (1, 0))
-    if size % unit:
-        raise not_executable(memory.op, f"got {split} of {size}; allowed: a multiple of {unit}")
     halves = {"split_m": (at[: m // 2], at[m // 2 :]), "split_n": (at[:, : n // 2], at[:, n // 2 :])}
     yield from zip((dst, other), halves.get(str(split), (at,)), strict=False)
 
@@ -411,7 +398,7 @@ def _target_at(layout: str, value: int, shape: tuple[int, ...], stride: int) -> 
 @memory_rule("mte_l0c_l1", "mte_l0c_gm", "mte_l0c_ub")
 def _store(call: MicroCall, memory: Memory, src: Any, **given: Any) -> tuple[()]:
     source, target = element(call, 0), element(call, 1)
-    for piece in pieces(call, memory, **given):
+    for piece in pieces(call, **given):
         words = words_at(memory, src, piece.source_at, source)
         result = Transform(call, memory, given).result(words, source, target)
         # Columns of the destination may overlap: rows are written one after another.
@@ -478,7 +465,7 @@ class Transform:
     def _byte(self, values: Array, name: str, target: DType) -> Array:
         """Scaled, rounded to nine bits, moved by the offset, and clamped to a byte of some sign."""
         y = np.rint(values * self._scale(name, values.shape[1])).clip(-256, 255)
-        offset, negative = np.int64(0), np.bool_(target.is_signed)
+        offset, negative = np.zeros(1, np.int64), np.array([target.is_signed])
         if is_vector(name):
             words = self._quant_words(values.shape[1])
             offset = self._field(words, block_scales.OFFSET_BIT, block_scales.OFFSET_WIDTH)

@@ -57,8 +57,8 @@ def _multiply(  # noqa: PLR0913 - operands
     """A sum is undefined where its row of one factor or its column of the other is, or what is added."""
     rows, cols, depth = signed(m), signed(n), signed(k)
     sizes = [element(call, at).word.itemsize for at in (0, 1)]
-    left = _undefined(memory, lhs, left_at(call, rows, depth), sizes[0]).any(1)
-    right = _undefined(memory, rhs, right_at(call, depth, cols), sizes[1]).any(0)
+    left = np.asarray(_undefined(memory, lhs, left_at(call, rows, depth), sizes[0]).any(1))
+    right = np.asarray(_undefined(memory, rhs, right_at(call, depth, cols), sizes[1]).any(0))
     if lhs_scale is not None:
         left |= _undefined(memory, lhs_scale, scales_at(rows, depth), 1).any(1)
         right |= _undefined(memory, rhs_scale, scales_at(cols, depth), 1).any(1)
@@ -75,7 +75,7 @@ def _multiply(  # noqa: PLR0913 - operands
 @_rule("mte_l0c_l1", "mte_l0c_gm", "mte_l0c_ub")
 def _store(call: MicroCall, memory: Memory, src: Any, **given: Any) -> tuple[()]:
     """A result is undefined where its accumulator is, or a parameter of its column."""
-    for piece in pieces(call, memory, **given):
+    for piece in pieces(call, **given):
         cols = np.arange(piece.source_at.shape[1])
         columns = np.zeros(len(cols), np.bool_)
         for name, size in (("quant", 8), ("relu", 4)):

@@ -20,7 +20,7 @@ from ..isa import find_micro
 from ..isa.micro import Lanes, MicroCall
 from ..isa.rules.registers import BLOCK, element, governed, lanes, saturates
 from ..oracle.machine import ReferenceMachine
-from ..oracle.micro import MEMORY_RULES, RULES, Memory, contents, load_rules
+from ..oracle.micro import MEMORY_RULES, RULES, Memory, Rule, contents, load_rules
 from ..oracle.numbers import Array, decode
 from . import cube
 from .shadow import Shadow, ShadowBuffer
@@ -122,7 +122,7 @@ def shadows_before(
         moved = {n: undefined[n] for n in names if isinstance(operands[n], Register)}
         plain = replace(call, attributes={**call.attributes, "atomic": "", "pad_value": 0})
         zeros = {"pad": np.zeros_like(real["pad"])} if "pad" in real else {}
-        rule = cube.RULES.get(op.name, MEMORY_RULES[op.name])
+        rule: Rule = cube.RULES.get(op.name, MEMORY_RULES[op.name])
         results = rule(plain, memory, **{**real, **moved, **zeros})
     if op.name in SORTING:
         return None
