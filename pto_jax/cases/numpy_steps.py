@@ -32,7 +32,7 @@ def _kernel(eqn: Any, values: Values) -> Values:
 @lru_cache(maxsize=4096)
 def traced(code: Callable[..., Any], types: tuple[tuple[tuple[int, ...], Any], ...]) -> ClosedJaxpr:
     """The trace of code for arrays of some shapes and types."""
-    return jax.make_jaxpr(code)(*(jax.ShapeDtypeStruct(*t) for t in types))
+    return jax.make_jaxpr(code)(*(jax.ShapeDtypeStruct(*t) for t in types))  # type: ignore[no-untyped-call]
 
 
 @cache

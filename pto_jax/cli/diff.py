@@ -146,18 +146,9 @@ def _two(options: DiffOptions, file: str) -> bool:
     from ..validation import translation
     from ..validation.files import locate, new_warnings, only_change
 
-    both = translation.pair(
-        before,
-        after,
-        options.profile,
-        options.numerics,
-        options.grid,
-        options.entry,
-        partial_launch=options.partial_launch,
-        scalars=options.scalars,
-    )
-    ulp = _of_results(options.ulp, getattr(both.before, "outputs", ()))
-    both = replace(both, ulp=ulp, open=options.open)
+    given = (options.profile, options.numerics, options.grid, options.entry, options.partial_launch)
+    both = translation.pair(before, after, *given, options.scalars)
+    both = replace(both, ulp=_of_results(options.ulp, getattr(both.before, "outputs", ())), open=options.open)
     if options.inputs is not None:
         values, _ = read_inputs(both.before, options.inputs)  # pyright: ignore[reportArgumentType]
         result = translation.compare(both, values)

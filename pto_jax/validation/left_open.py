@@ -37,7 +37,15 @@ class LeftOpen:
 
 
 def left_open(kernel: Kernel, inputs: Mapping[str, NDArray[Any]]) -> LeftOpen:
-    """What a kernel leaves open of its results for inputs by name; nothing where that cannot be followed."""
+    """What a kernel leaves open of its results for inputs by name; nothing where that cannot be followed.
+
+    >>> import pto_jax as pto
+    >>> program = pto.parse("%q = tdiv %a, %b : !pto.tile<i32, 1, 8>")
+    >>> words = {"a": np.ones((1, 8), np.uint32), "b": np.arange(8, dtype=np.uint32).reshape(1, 8)}
+    >>> opened = left_open(pto.compile(program, "a5"), words)
+    >>> opened.masks["q"].sum().item(), opened.reasons["q"]
+    (1, ('undefined: division by zero (tdiv at <text>:1:1)',))
+    """
     given = {a.name: _input(a.type, inputs[a.name]) for a in kernel.arguments}
     case = Case("0", 0, 0, kernel.profile, kernel.program, given, {}, kernel.grid, kernel.entry)
     try:
