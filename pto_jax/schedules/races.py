@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +16,7 @@ from ..analysis.roots import orders_itself
 from ..errors import ArgumentError, PtoError, PtoWarning, VerifyError, is_number, one_of
 from ..isa import effects
 from ..oracle import run
+from ..oracle.machine import ReferenceMachine
 from ..oracle.step import Policy
 from ..order import Finding, Place, event_numbers, hangs
 from ..profiles import Profile, ProfileName
@@ -174,6 +176,29 @@ def overlaps(resolved: ResolvedProgram) -> Iterator[Finding]:
             yield Finding("overlap", first, second, missing, 1, finding, (op,))
 
 
+def _outputs(
+    resolved: ResolvedProgram, inputs: Mapping[str, Any], grid: int, schedule: Schedule | None
+) -> dict[str, Any]:
+    """The bits in the order of a schedule, None for that of the text."""
+    made: list[ScheduledMachine] = []
+
+    def machine(policy: Policy, buffers: Mapping[str, Any], steps: int) -> ReferenceMachine:
+        if schedule is None:
+            return ReferenceMachine(policy, buffers, steps)
+        made.append(ScheduledMachine(order.judged_program(resolved), schedule, policy, buffers, steps))
+        return made[0]
+
+    options: Mapping[str, Any] = {"profile": resolved.profile, "grid": grid, "partial_launch": True}
+    found = bits(run(resolved.program, inputs, machine=machine, **options))
+    seen = tuple(made[0].foreseen.items()) if made else ()
+    if schedule is None or seen == schedule.foreseen:
+        return found
+    if schedule.foreseen:
+        # Loads have found other bytes than the store has written that was to come before them.
+        return _outputs(resolved, inputs, grid, None)
+    return _outputs(resolved, inputs, grid, replace(schedule, foreseen=seen))
+
+
 def witnessed(
     resolved: ResolvedProgram,
     found: Sequence[Finding],
@@ -183,27 +208,7 @@ def witnessed(
     seed: int,
 ) -> list[Finding]:
     """The findings; a race has the bits that differ in some legal order, or the word that none do."""
-    program = resolved.program
-    judged = order.judged_program(resolved)
-
-    def outputs(schedule: Schedule | None) -> Any:
-        if schedule is None:
-            return bits(run(program, inputs, profile=resolved.profile, grid=grid, partial_launch=True))
-        made: list[ScheduledMachine] = []
-
-        def machine(policy: Policy, buffers: Mapping[str, Any], steps: int) -> ScheduledMachine:
-            made.append(ScheduledMachine(judged, schedule, policy, buffers, steps))
-            return made[0]
-
-        found = run(
-            program, inputs, profile=resolved.profile, grid=grid, partial_launch=True, machine=machine
-        )
-        seen = tuple(made[0].foreseen.items())
-        if seen == schedule.foreseen:
-            return bits(found)
-        # Loads have found other bytes than the store wrote that was to come before them: with these.
-        return expected if schedule.foreseen else outputs(replace(schedule, foreseen=seen))
-
+    outputs = partial(_outputs, resolved, inputs, grid)
     try:
         expected = outputs(None)
     except PtoError as error:
