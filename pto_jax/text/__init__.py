@@ -2,7 +2,6 @@
 
 from typing import Literal
 
-from ..garbage import seldom_collected
 from ..ir import Program, TextLanguage, program
 from .programs import ProgramReader
 
@@ -12,7 +11,6 @@ SUFFIXES = (".cpp", ".cc", ".cxx", ".cce")
 __all__ = ["SUFFIXES", "parse", "print_program"]
 
 
-@seldom_collected()
 def parse(text: str, file: str = "<text>", language: TextLanguage | None = None) -> Program:
     """Read a program, or a fragment of instructions.
 

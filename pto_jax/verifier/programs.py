@@ -19,7 +19,6 @@ from ..analysis.facts import OperandFacts
 from ..analysis.resolve import ResolvedProgram, resolve
 from ..analysis.roots import orders_itself
 from ..errors import Diagnostic, Span
-from ..garbage import seldom_collected
 from ..ir import (
     LANGUAGE_KEY,
     PRESENT,
@@ -225,7 +224,6 @@ class Build:
         return self.level == EXPLICIT and not self.auto_sync
 
 
-@seldom_collected()
 def verify_program(
     program: Program,
     profile: Profile,

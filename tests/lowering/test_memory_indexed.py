@@ -185,7 +185,7 @@ def test_integers_that_meet_are_combined_at_once(d: str, combine: str) -> None:
     attributes += ", scatterOob = #pto<scatter_oob skip>"
     program = pto.parse(str(dense("mscatter", attributes)).replace("f32", d))
     kernel, kind = pto.compile(program, profile="cpu_sim"), pto.dtype(d).numpy
-    limits = np.iinfo(kind)
+    limits: Any = np.iinfo(np.dtype(kind))
     values = np.random.default_rng(3).integers(limits.min, limits.max, (1, 32), kind, endpoint=True)
     table = np.array([limits.min, limits.max, 0, 1, 2, 3, 4, 5], kind)
     places = np.array([[*np.arange(16) % 4, *[7] * 14, 8, 99]], np.int32)
