@@ -175,8 +175,8 @@ def shipped_example(run: Run, name: str) -> None:
     example = EXAMPLES[name]
     values = batch(example)
     for numerics, target in TARGETS.items():
-        found = ratio(example, values, numerics)
-        run.add(f"{name} {numerics} over jnp", found, "x jnp's time", target, "lower")
+        times = ratio(example, values, numerics)
+        run.add(f"{name} {numerics} over jnp", times, "x jnp's time", target, "lower")
 
 
 def shipped_examples(run: Run) -> None:

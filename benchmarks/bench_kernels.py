@@ -152,8 +152,8 @@ def ranks(run: Run) -> None:
     places = [(i, (i + 1) % count) for i in range(count)]
 
     def moved(v: jax.Array) -> jax.Array:
-        found: jax.Array = jax.lax.ppermute(v, "ranks", places)  # type: ignore[no-untyped-call]
-        return found
+        result: jax.Array = jax.lax.ppermute(v, "ranks", places)  # type: ignore[no-untyped-call]
+        return result
 
     permute = jax.jit(jax.vmap(moved, axis_name="ranks"))
     for rows, cols in ((16, 64), (64, 64)):

@@ -337,8 +337,8 @@ def _fetched(source: Elements, window: Placed, shape: tuple[int, int], offsets: 
     lines = _lines(window, shape, source) if inner is None else None
     if lines is None:
         return gathered(source)
-    found: Array = lax.platform_dependent(source, cpu=partial(lines.read, shape=shape), default=gathered)
-    return found
+    words: Array = lax.platform_dependent(source, cpu=partial(lines.read, shape=shape), default=gathered)
+    return words
 
 
 def _lines(
@@ -364,8 +364,8 @@ def _require_in_bounds(c: Context, tile: str, lanes: Lanes, memory: GlobalMemory
         return
     allowed = f"transfers inside the window and the buffer of {buffer.shape[0]} elements"
     lanes_of = (*region.sizes(t, lanes), *window.lanes())
-    found = "{}x{} lanes for a window of {}x{}"
-    memory.require("in-bounds", allowed, exceeded(t, lanes, window), found, lanes_of)
+    got = "{}x{} lanes for a window of {}x{}"
+    memory.require("in-bounds", allowed, exceeded(t, lanes, window), got, lanes_of)
     memory.require_elements(allowed, *transferred(t, lanes, window))
 
 

@@ -127,8 +127,8 @@ def _extreme(name: str, along: Along, largest: bool) -> None:
     def apply(c: Context, inputs: Inputs) -> Outputs:
         source, dst = c.dtype("src"), c.dtype("dst")
         words, size = source_words(c, inputs, along)
-        found = folds.extreme(c.arithmetic("src"), words, largest, size, _AXES[along])
-        result = flush(c, convert.cast(found, source, dst), dst)
+        extremes = folds.extreme(c.arithmetic("src"), words, largest, size, _AXES[along])
+        result = flush(c, convert.cast(extremes, source, dst), dst)
         return {
             "dst": store_line(c, inputs, along, result, unless_empty=c.profile != "cpu_sim" or not largest)
         }

@@ -63,16 +63,16 @@ def _load(call: MicroCall, machine: TileMemory, base: Place, offset: Any) -> tup
     count = 2048 // unit
     match name:
         case "BRC":
-            found = jnp.broadcast_to(base.read(1, unit), (count,))
+            words = jnp.broadcast_to(base.read(1, unit), (count,))
         case "US":
-            found = jnp.repeat(base.read(count // 2, unit), 2)
+            words = jnp.repeat(base.read(count // 2, unit), 2)
         case "DS":
-            found = base.read(count * 2, unit)[::2]
+            words = base.read(count * 2, unit)[::2]
         case "UNPK":
-            found = _with_zeros(base.read(count // 2, unit), 2)
+            words = _with_zeros(base.read(count // 2, unit), 2)
         case _:
-            found = jnp.repeat(base.read(8, unit), 256 // unit)
-    return (regrouped(found, lane),)
+            words = jnp.repeat(base.read(8, unit), 256 // unit)
+    return (regrouped(words, lane),)
 
 
 @memory_rule("vldsx2")
@@ -347,8 +347,8 @@ def _merge(
         size = RECORD * 8 // dst.dtype.word_bits
         lists = [sources[f"src{k}"].read(lengths[k] * size, dst.dtype.word_bits) for k in there]
         words = jnp.concatenate(lists).reshape(-1, size)
-        order, found = merged(words[:, 0], dst.dtype, _job([lengths[k] for k in there], control), len(words))
-        taken |= dict(zip(there, found, strict=True))
+        order, counts = merged(words[:, 0], dst.dtype, _job([lengths[k] for k in there], control), len(words))
+        taken |= dict(zip(there, counts, strict=True))
         chosen = words[jnp.maximum(order, 0)].reshape(-1)
         dst.write(chosen, jnp.repeat(order >= 0, size))
     for k in range(LISTS):
@@ -401,11 +401,11 @@ class Route(NamedTuple):
 
 
 def _loops(n: Any, s: Any, d: Any, more: dict[str, Any]) -> list[Loop]:
-    found = [Loop(_integer(n), _integer(s), _integer(d))]
+    loops = [Loop(_integer(n), _integer(s), _integer(d))]
     for k in range(1, 5):
         if f"c{k}" in more:
-            found.insert(0, Loop(*(_integer(more[f"{name}{k}"]) for name in "csd")))
-    return found
+            loops.insert(0, Loop(*(_integer(more[f"{name}{k}"]) for name in "csd")))
+    return loops
 
 
 def _route(length: Any, loops: list[Loop], pad: Pad | None, unit: int, most: int) -> Route:
@@ -432,10 +432,10 @@ def _route(length: Any, loops: list[Loop], pad: Pad | None, unit: int, most: int
 
 
 def _positive(numbers: list[Any]) -> Array:
-    found = jnp.asarray(True)
+    positive = jnp.asarray(True)
     for n in numbers:
-        found &= n > 0
-    return found
+        positive &= n > 0
+    return positive
 
 
 def _unit(source: Place, target: Place, length: Any, loops: list[Loop], pad: Pad | None) -> int:

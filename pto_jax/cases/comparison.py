@@ -95,8 +95,8 @@ def compare_cases(
 ) -> Iterator[Outcome]:
     """Some cases on both machines; a machine that takes many at once gets all of them."""
     both = zip(cases, attempts(reference, cases), attempts(tested, cases), strict=True)
-    for case, wanted, found in both:
-        yield _compared(case, reference, tested, wanted, found, watch)
+    for case, wanted, result in both:
+        yield _compared(case, reference, tested, wanted, result, watch)
 
 
 def _compared(

@@ -600,8 +600,8 @@ def _arguments(case: Case) -> dict[str, Any]:
 
 def interpreted(case: Case, profile: ProfileName | None = None) -> Mapping[str, Any]:
     """The buffers that the interpreter gives, [ranks, ...], in the order of the text."""
-    found: Mapping[str, Any] = _interpreter(case, profile)()
-    return found
+    results: Mapping[str, Any] = _interpreter(case, profile)()
+    return results
 
 
 def _interpreter(case: Case, profile: ProfileName | None) -> Any:
@@ -616,17 +616,17 @@ def compiled(
     kernel = _kernel(case, profile, numerics)
     if eager:
         return kernel.observed(Observers(()), **_arguments(case))[0]
-    found: Mapping[str, Any] = kernel(**_arguments(case))
-    return found
+    results: Mapping[str, Any] = kernel(**_arguments(case))
+    return results
 
 
 def sanitized(case: Case, profile: ProfileName | None = None, *, strict: bool = False) -> Mapping[str, Any]:
     """The buffers that the interpreter gives; UndefinedDataError where undefined data reaches them."""
     execute = _interpreter(case, profile)
-    found = shadowed(lambda machine: execute(machine=machine), case.program, strict=strict)
-    if found.diagnostics:
-        raise UndefinedDataError(found.diagnostics)
-    return found.outputs
+    execution = shadowed(lambda machine: execute(machine=machine), case.program, strict=strict)
+    if execution.diagnostics:
+        raise UndefinedDataError(execution.diagnostics)
+    return execution.outputs
 
 
 def judged(case: Case, profile: ProfileName | None = None) -> Mapping[str, Any]:
@@ -637,21 +637,21 @@ def judged(case: Case, profile: ProfileName | None = None) -> Mapping[str, Any]:
     """
     kernel, values = _kernel(case, profile, engine="interpreter"), _arguments(case)
     is_mutant = bool(case.origin)
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     try:
-        found += [f.diagnostic for f in kernel.judge(values).findings]
+        diagnostics += [f.diagnostic for f in kernel.judge(values).findings]
     except DeadlockError as error:
-        found += error.diagnostics
-    if found and is_mutant:
-        raise NotExecutableError(found[:1])
+        diagnostics += error.diagnostics
+    if diagnostics and is_mutant:
+        raise NotExecutableError(diagnostics[:1])
     seed = int(case.id or "0", 16) % (1 << 32)
     execute = _interpreter(case, profile)
-    other = None if found else rank_schedules.difference(execute, ORDERS, seed)
-    if found or other is not None or is_mutant:
+    other = None if diagnostics else rank_schedules.difference(execute, ORDERS, seed)
+    if diagnostics or other is not None or is_mutant:
         lacks = f"the program {case.origin[-1]}" if is_mutant else "the program is right"
-        wrong = "a finding" if found else f"no finding; {other}" if other else "no finding"
+        wrong = "a finding" if diagnostics else f"no finding; {other}" if other else "no finding"
         text = f"{wrong}, though {lacks}" if not other or is_mutant else wrong
-        raise UndefinedDataError([*found, Diagnostic("error", text, rule="ranks")])
+        raise UndefinedDataError([*diagnostics, Diagnostic("error", text, rule="ranks")])
     outputs: Mapping[str, Any] = execute()
     return outputs
 

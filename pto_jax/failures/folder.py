@@ -103,7 +103,7 @@ def write(final: Path, original: Case, finding: Finding, about: About) -> Path:
         "origin": list(original.origin),
         "signature": finding.signature,
         "first": _first(finding),
-        "variants": {what: dict(found) for what, found in about.variants.items()},
+        "variants": {what: dict(kinds) for what, kinds in about.variants.items()},
         "only": depends(about.variants),
         "shrunk": _execution(case),
         "original": _execution(original),

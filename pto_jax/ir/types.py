@@ -314,18 +314,18 @@ class TileType:
     def _check(self) -> None:
         names = ("loc", "blayout", "slayout", "pad", "compact")
         for name, kind in zip(names, _KINDS, strict=True):
-            found = getattr(self, name)
-            if not isinstance(found, kind):
+            value = getattr(self, name)
+            if not isinstance(value, kind):
                 raise ArgumentError(
-                    f"TileType: {name}: got {found!r}",
+                    f"TileType: {name}: got {value!r}",
                     allowed=f"a member of {kind.__name__}; pto.tile_type takes names",
                 )
         for name in ("rows", "cols"):
             try:
                 object.__setattr__(self, name, operator.index(getattr(self, name)))
             except TypeError:
-                found = getattr(self, name)
-                raise ArgumentError(f"TileType: {name}: got {found!r}", allowed="an integer") from None
+                value = getattr(self, name)
+                raise ArgumentError(f"TileType: {name}: got {value!r}", allowed="an integer") from None
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -161,9 +161,9 @@ def _arguments(function: ir.Function, given: Mapping[str, Any] | Sequence[Any]) 
     count = len(given)
     optional = {n for n in names if n in BLOCK_NUMBERS}
     if count > len(names) or not set(names) - optional <= set(named) <= set(names):
-        found = ", ".join(map(str, named)) if isinstance(given, Mapping) else f"{count} arguments"
+        what = ", ".join(map(str, named)) if isinstance(given, Mapping) else f"{count} arguments"
         listed = ", ".join(names)
-        got = f"function {function.name}: got {found or 'nothing'}"
+        got = f"function {function.name}: got {what or 'nothing'}"
         raise ArgumentError(got, allowed=f"({listed})", fix=f"({listed}{',' if len(names) == 1 else ''})")
     return {**dict.fromkeys(optional), **named}
 

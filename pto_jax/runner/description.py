@@ -78,10 +78,10 @@ def read_step(path: str | Path) -> Step:
     {'x': Part(buffer='a', offset=0), 'n': 4}
     """
     try:
-        found = json.loads(read_text(path))
+        document = json.loads(read_text(path))
     except json.JSONDecodeError as error:
         raise FileError(f"{path}:{error.lineno}: no JSON: {error.msg}") from None
-    return _Reader(str(path)).step(found)
+    return _Reader(str(path)).step(document)
 
 
 class _Reader:
@@ -177,11 +177,11 @@ def read_plan(
     ``profile``. FileError for a file that cannot be read or says something else.
     """
     try:
-        found = json.loads(read_text(path))
+        document = json.loads(read_text(path))
     except json.JSONDecodeError as error:
         raise FileError(f"{path}:{error.lineno}: no JSON: {error.msg}") from None
     plan = _Plan(Path(path))
-    given = plan.object("the plan", found, _PLAN)
+    given = plan.object("the plan", document, _PLAN)
     count = ranks if ranks is not None else given.get("ranks")
     if not isinstance(count, int) or isinstance(count, bool):
         plan.fail("ranks", count, "a number, or --ranks N")

@@ -130,8 +130,8 @@ def _subblocks(kernel: Kernel) -> int:
 
 def _execute(kernel: Kernel, given: Mapping[str, Any], executor: str) -> Mapping[str, Any]:
     if executor == "engine":
-        found: Mapping[str, Any] = kernel(**given)
-        return found
+        results: Mapping[str, Any] = kernel(**given)
+        return results
     return oracle.run(
         kernel.program,
         dict(given),
@@ -157,8 +157,8 @@ def _arguments(place: str, kernel: Kernel, launch: Launch) -> dict[str, Part | f
 def _apart(place: str, parts: Mapping[str, Part | float], written: Mapping[str, Part]) -> None:
     """A buffer that the kernel writes stands for one argument only: its copies would differ."""
     for name, part in written.items():
-        for other, found in parts.items():
-            if other != name and isinstance(found, Part) and found.buffer == part.buffer:
+        for other, other_part in parts.items():
+            if other != name and isinstance(other_part, Part) and other_part.buffer == part.buffer:
                 raise ArgumentError(
                     f"{place}: buffer {part.buffer} is argument {name}, which is written, and {other}",
                     allowed="another buffer",

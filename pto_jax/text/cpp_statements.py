@@ -188,15 +188,15 @@ class Statements(Calls):
         name = words.name()
         words.expect("=")
         place = words.index
-        found: Thing = members().get(plain(words.take()))
+        member: Thing = members().get(plain(words.take()))
         if words.accept("{"):
             numbers = tuple(int(self.number(n, at).number or 0) for n in words.listed(self.expression, "}"))
             t, attributes = ir.VectorType((4,), ir.I16), {"value": numbers}
-            found = Named(self.result("arith.constant", (), t, at=at, attributes=attributes, names=(name,)))
+            member = Named(self.result("arith.constant", (), t, at=at, attributes=attributes, names=(name,)))
         self._end()
-        if found is None:
+        if member is None:
             words.fail(f"got an unknown member of {kind}", place)
-        self.known[name] = found
+        self.known[name] = member
 
     def _alias(self) -> None:
         """``using T = float;``: it has no meaning here."""
@@ -226,15 +226,15 @@ class Statements(Calls):
 
     def _tile(self) -> None:
         """A tile, which has no address yet, or a copy of one."""
-        found = self._variable(lambda words: tile_type(words, self.types))
-        t, given = found.type, found.given
+        variable = self._variable(lambda words: tile_type(words, self.types))
+        t, given = variable.type, variable.given
         if len(given) == 1 and isinstance(given[0], Unplaced) and given[0].type == t:
             given = list(given[0].valid)
         if len(given) != t.valid.count(None):
             message = f"got {len(given)} valid sizes for {t}; allowed: {t.valid.count(None)}"
-            self.words.fail(message, found.at)
-        valid = tuple(self.number(n, found.at) for n in given)
-        self.known[found.name] = Unplaced(t, valid, found.at, found.name, self.words.depth)
+            self.words.fail(message, variable.at)
+        valid = tuple(self.number(n, variable.at) for n in given)
+        self.known[variable.name] = Unplaced(t, valid, variable.at, variable.name, self.words.depth)
 
     def _place(self) -> None:
         """``TASSIGN(v, address);``."""
@@ -272,47 +272,47 @@ class Statements(Calls):
 
     def _sizes(self) -> None:
         """Extents or strides, with five numbers or with one for each that the type leaves open."""
-        found = self._variable(extents)
-        given = [self.number(n, found.at) for n in found.given]
-        opened = found.type.count(-1)
+        variable = self._variable(extents)
+        given = [self.number(n, variable.at) for n in variable.given]
+        opened = variable.type.count(-1)
         if len(given) not in (opened, 5):
-            message = f"got {len(given)} numbers for '{found.name}'; allowed: 5, or one for each -1"
-            self.words.fail(message, found.at)
+            message = f"got {len(given)} numbers for '{variable.name}'; allowed: 5, or one for each -1"
+            self.words.fail(message, variable.at)
         if len(given) == 5:
-            given = [n for n, static in zip(given, found.type, strict=True) if static < 0]
+            given = [n for n, static in zip(given, variable.type, strict=True) if static < 0]
         numbers = iter(given)
-        sizes = (Number(INT64, number=n) if n >= 0 else next(numbers) for n in found.type)
-        self.known[found.name] = Sizes(tuple(sizes))
+        sizes = (Number(INT64, number=n) if n >= 0 else next(numbers) for n in variable.type)
+        self.known[variable.name] = Sizes(tuple(sizes))
 
     def _view(self) -> None:
         """``GlobalTensor<T, shape, stride, layout> v = GlobalTensor<...>(pointer, shape, stride);``."""
-        found = self._variable(view_type)
-        element, layout = found.type[:2]
-        match found.given:
+        variable = self._variable(view_type)
+        element, layout = variable.type[:2]
+        match variable.given:
             case [
                 Pointer(ir.Value(type=ir.PtrType() as t) as first) as pointer,
                 Sizes(shape),
                 Sizes(strides),
             ]:
                 if t.dtype != element:
-                    self.words.fail(f"got '{found.name}' of {element.name} at a pointer {t}", found.at)
+                    self.words.fail(f"got '{variable.name}' of {element.name} at a pointer {t}", variable.at)
             case _:
-                message = f"got '{found.name}', whose arguments are no pointer, shape and stride"
-                self.words.fail(message, found.at)
+                message = f"got '{variable.name}', whose arguments are no pointer, shape and stride"
+                self.words.fail(message, variable.at)
         # Extents of 1 in front say nothing; programs write views with two dimensions.
         kept = range(next((i for i, n in enumerate(shape[:3]) if n.number != 1), 3), 5)
-        ins = [first, *(self.index(s[i], found.at) for s in (shape, strides) for i in kept)]
+        ins = [first, *(self.index(s[i], variable.at) for s in (shape, strides) for i in kept)]
         dims = tuple(None if n.number is None else int(n.number) for n in shape[kept.start :])
         value = self.result(
             "make_tensor_view",
             ins,
             ir.TensorViewType(dims, element),
-            at=found.at,
+            at=variable.at,
             attributes={"layout": layout},
             groups=(("ptr", 1), ("shape", len(kept)), ("strides", len(kept))),
-            names=(found.source, found.name),
+            names=(variable.source, variable.name),
         )
-        self.known[found.name] = View(value, pointer)
+        self.known[variable.name] = View(value, pointer)
 
     def _pointer(self) -> None:
         """``__gm__ T *v = pointer;``."""
@@ -573,12 +573,12 @@ class Statements(Calls):
             end = next((i for i in range(start, len(words.texts)) if words.texts[i] == ";"), -1)
             if end < 0:
                 words.fail("got a statement without an end; allowed: ';' behind it", start)
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         for i in range(start, end):
             name, first = words.texts[i], words.texts[i - 1] in _FIRST
             if first and name in self._declared and words.texts[i + 1] == "=" and name in self.known:
-                found[name] = None
-        return list(found)
+                names[name] = None
+        return list(names)
 
     def _for(self) -> None:
         """``for (T i = a; i < b; i += c) { ... }``."""

@@ -127,8 +127,8 @@ class Execution:
             return step, list(range(len(step.operands)))
         steps = self.program.computations.get(_called(step), ())
         given = {s.name: int(s.arguments) for s in steps if s.operation == "parameter"}
-        found = next((s for s in steps if s.operation == "sort" and s.is_root), None)
-        return found, [given.get(n) for n in found.operands] if found is not None else []
+        sort = next((s for s in steps if s.operation == "sort" and s.is_root), None)
+        return sort, [given.get(n) for n in sort.operands] if sort is not None else []
 
     def _sort(self, step: Step, inside: Step, operands: Sequence[Buffer]) -> Buffer:
         """Kernels of a sort are named after it and sort its results in place, which begin as its operands.
@@ -189,15 +189,15 @@ def _written_over(
     """Results that are written over operands: position of the operand -> number of the result."""
     if len(kernel.uses) != len(operands) + len(sizes):
         raise Refused(f"a kernel of {len(kernel.uses)} buffers for {len(operands)} + {len(sizes)} arrays")
-    found: dict[int, int] = {}
+    offsets: dict[int, int] = {}
     free = [i for i, use in enumerate(kernel.uses[: len(operands)]) if use == "written"]
     for number, size in enumerate(sizes):
         if kernel.uses[len(operands) + number] == "unused":
-            places = [i for i in free if operands[i].nbytes == size and i not in found]
+            places = [i for i in free if operands[i].nbytes == size and i not in offsets]
             if not places:
                 raise Refused("a result without a buffer")
-            found[places[0]] = number
-    return found
+            offsets[places[0]] = number
+    return offsets
 
 
 def _triton(step: Step) -> str | None:
