@@ -167,7 +167,7 @@ def ranks(run: Run) -> None:
             partial_launch=True,
         )
         x = jnp.asarray(np.random.default_rng(0).standard_normal((count, grid * rows * cols)), jnp.float32)
-        given = {"x": x, "y": jnp.zeros_like(x), "s": np.zeros((count, grid), np.int32)}
-        call = partial(kernel, **given, rank=list(range(count)), n=count)
+        values = {"x": x, "y": jnp.zeros_like(x), "s": np.zeros((count, grid), np.int32)}
+        call = partial(kernel, **values, rank=list(range(count)), n=count)
         ours, by_hand = least(call, partial(permute, x), rounds=400)
         run.add(f"ring of 8 ranks, {rows}x{cols} over ppermute", ours / by_hand, "x jnp's time", "<= 3")

@@ -89,9 +89,9 @@ def scalar(inputs: Inputs, name: str) -> Word:
 
 def pattern(c: Context) -> tuple[np.int32, np.int32]:
     """The pair (n, k) of the operation's mask pattern: element i takes part where ``i % n == k``."""
-    given = c.attrs["maskPattern"]
-    assert isinstance(given, MaskPattern)
-    n, k = period(given)
+    mask_pattern = c.attrs["maskPattern"]
+    assert isinstance(mask_pattern, MaskPattern)
+    n, k = period(mask_pattern)
     return np.int32(n), np.int32(k)
 
 

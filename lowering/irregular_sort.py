@@ -498,9 +498,9 @@ def _blocks(c: Context, inputs: Inputs, size: int) -> Merge:
 
 def _groups(length: UInt[Array, ""], v_col: Size | np.int32, size: int, cols: int) -> Merge:
     """Groups of four blocks; a length that is no whole number of records merges nothing."""
-    given = lax.convert_element_type(length, np.uint32)
-    length = lax.convert_element_type(jnp.minimum(given, np.uint32(cols + 1)), np.int32)
-    whole = (given != np.uint32(0)) & (given % np.uint32(size) == np.uint32(0))
+    number = lax.convert_element_type(length, np.uint32)
+    length = lax.convert_element_type(jnp.minimum(number, np.uint32(cols + 1)), np.int32)
+    whole = (number != np.uint32(0)) & (number % np.uint32(size) == np.uint32(0))
     block = jnp.maximum(length // np.int32(size), _ONE)
     group = block * np.int32(4)
     groups = jnp.maximum(v_col, np.int32(0)) // (group * np.int32(size))

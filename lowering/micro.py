@@ -101,8 +101,8 @@ def jitted(call: RegisterCall) -> Callable[..., tuple[Any, ...]]:
 
 def computed(call: MicroCall, semantics: Semantics, *operands: Any) -> tuple[Any, ...]:
     """The results of an operation on registers."""
-    given = tuple(sorted(call.attributes.items()))
-    return jitted(RegisterCall(call.name, call.types, call.results, given, semantics))(*operands)
+    attributes = tuple(sorted(call.attributes.items()))
+    return jitted(RegisterCall(call.name, call.types, call.results, attributes, semantics))(*operands)
 
 
 @cache

@@ -112,9 +112,9 @@ def _accessed(
                 yield from of(value.name)
         callee = called(program, op)
         if callee is not None and callee.name not in active:
-            given = {p.name: v.name for p, v in zip(callee.args, op.ins, strict=False)}
+            arguments = {p.name: v.name for p, v in zip(callee.args, op.ins, strict=False)}
             for inner in _accessed(program, callee, access, active | {function.name}):
-                yield from of(given.get(inner))
+                yield from of(arguments.get(inner))
             if any(map(of_number, callee.walk())):
                 yield from (a.name for a in function.args if isinstance(a.type, GlobalTypes))
 

@@ -85,8 +85,8 @@ def ends(function: Function) -> list[End]:
             mask = op.attrs.get("dir_mask")
             named = {bit: name for bit, name in zip((1, 2), _LOCAL, strict=True) if mask == 3}
             named = named or {mask if isinstance(mask, int) else 1: _LOCAL[0]}
-        given = {bit: v.name for bit, name in named.items() for v in _operand(op, name)}
-        own = {bit: buffers[name] for bit, name in given.items() if name in buffers}
+        operands = {bit: v.name for bit, name in named.items() for v in _operand(op, name)}
+        own = {bit: buffers[name] for bit, name in operands.items() if name in buffers}
         result.append(End(function.name, op, core, number_of(op), own))
     return result
 

@@ -79,9 +79,9 @@ def forwarded(program: ir.Program, call: ir.Op) -> Iterator[list[ir.Value]]:
     if callee is None:
         return
     inner = roots(program, callee)
-    given = {p.name: v for p, v in zip(callee.args, call.ins, strict=False)}
+    arguments = {p.name: v for p, v in zip(callee.args, call.ins, strict=False)}
     for v in handed_on(callee.body):
-        yield [given[name] for name in inner.get(v.name, ())]
+        yield [arguments[name] for name in inner.get(v.name, ())]
 
 
 def called(program: ir.Program, op: ir.Op) -> ir.Function | None:

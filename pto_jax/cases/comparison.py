@@ -178,9 +178,9 @@ class _Lazily:
         """What a device gave, with the wanted bits where any are right."""
         outputs = dict(found.outputs)
         for name, value in wanted.outputs.items():
-            given = outputs.get(name)
-            if given is not None and mismatch(self._case, name, given, value, "") is not None:
-                outputs[name] = self.bits.settled(name, value, given)
+            run = outputs.get(name)
+            if run is not None and mismatch(self._case, name, run, value, "") is not None:
+                outputs[name] = self.bits.settled(name, value, run)
         return replace(found, outputs=outputs)
 
     def leaves_nothing(self, wanted: Run) -> bool:

@@ -80,9 +80,9 @@ def _outputs(kernel: RankKernel, values: Mapping[str, Any], options: RunOptions)
     def typed(words: Mapping[str, Any]) -> dict[str, Any]:
         return _storable(buffers_of(kernel, words, kernel.prepared((), values)[0]))  # pyright: ignore[reportArgumentType]
 
-    given = [values[a.name] for a in kernel.arguments]
+    arguments = [values[a.name] for a in kernel.arguments]
     watch = options.watch or Watch()
-    execution = watched(kernel, given, watch, options.dump_state, options.pictures, typed)  # pyright: ignore[reportArgumentType]
+    execution = watched(kernel, arguments, watch, options.dump_state, options.pictures, typed)  # pyright: ignore[reportArgumentType]
     if execution is None:
         return None
     outputs, state = execution

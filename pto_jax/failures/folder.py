@@ -181,14 +181,18 @@ def _execution(case: Case) -> dict[str, Any]:
 
 def _ranks(told: Mapping[str, Any]) -> Ranks | None:
     """The processors of a case in a report; None for one. ValueError for what says neither."""
-    given = told.get("ranks")
-    if given is None:
+    settings = told.get("ranks")
+    if settings is None:
         return None
-    if not isinstance(given, dict) or type(given.get("count")) is not int or not 1 <= given["count"] <= 64:
+    if (
+        not isinstance(settings, dict)
+        or type(settings.get("count")) is not int
+        or not 1 <= settings["count"] <= 64
+    ):
         raise ValueError
     try:
-        pairs = tuple((str(record), str(window)) for record, window in given.get("context", ()))
-        return Ranks(given["count"], tuple(map(str, given.get("shared", ()))), pairs)
+        pairs = tuple((str(record), str(window)) for record, window in settings.get("context", ()))
+        return Ranks(settings["count"], tuple(map(str, settings.get("shared", ()))), pairs)
     except TypeError:
         raise ValueError from None
 
@@ -258,8 +262,10 @@ def read(path: str | Path, original: bool = False) -> Failure:
     file = folder / (ORIGINAL_INPUTS if original else INPUTS)
     arrays = load_arrays(file)
     made = records | set(BLOCK_NUMBERS) - arrays.keys()
-    given = [a for a in entry_of(case).args if a.name not in made]
-    return Failure(replace(case, inputs={a.name: _input(file, a, arrays, case.ranks) for a in given}), report)
+    arguments = [a for a in entry_of(case).args if a.name not in made]
+    return Failure(
+        replace(case, inputs={a.name: _input(file, a, arrays, case.ranks) for a in arguments}), report
+    )
 
 
 def _case(report: Mapping[str, Any], execution: Mapping[str, Any], program: ir.Program) -> Case:

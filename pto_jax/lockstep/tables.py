@@ -437,7 +437,7 @@ class Tables:
 
     def _nothing(self) -> str:
         asked = [("--only", self.only), ("--dtype", self.dtypes)]
-        said = " ".join(f"{option} {' '.join(given)}" for option, given in asked if given)
+        said = " ".join(f"{option} {' '.join(names)}" for option, names in asked if names)
         missing = missing_types(self.only, self.dtypes, self.profiles or PROFILE_NAMES)
         if missing:
             return missing

@@ -115,19 +115,19 @@ def execute(
     """The results of a micro-operation; NotExecutableError without a rule."""
     load_rules()
     values = dict(zip(operands, op.ins, strict=True))
-    given = {name: contents(operand, values[name]) for name, operand in operands.items()}
+    contents_by_name = {name: contents(operand, values[name]) for name, operand in operands.items()}
     with np.errstate(all="ignore"):
         if op.name in RULES:
-            results = RULES[op.name](call, *given.values())
+            results = RULES[op.name](call, *contents_by_name.values())
         elif op.name in MEMORY_RULES:
-            results = MEMORY_RULES[op.name](call, machine.memory_of(op), **given)
+            results = MEMORY_RULES[op.name](call, machine.memory_of(op), **contents_by_name)
         else:
             raise not_executable(op, "is not executed by the reference interpreter")
     declared = find_micro(op.name)
     if declared is not None and declared.squeezes:
         lanes = call.results[0]
         assert isinstance(lanes, Lanes)
-        active = np.count_nonzero(given[declared.squeezes][:: 256 // lanes.lanes])
+        active = np.count_nonzero(contents_by_name[declared.squeezes][:: 256 // lanes.lanes])
         machine.special["SQZN"] = active * lanes.dtype.word_bits // 8
     return tuple(result(v, words) for v, words in zip(op.results, results, strict=False))
 

@@ -92,12 +92,12 @@ class _Reader:
         raise FileError(f"{self.path}: {place}: got {found!r}", allowed=f"{allowed}")
 
     def step(self, found: Any) -> Step:
-        given = self.object("the description", found, ("launches", "buffers", "profile"))
-        launches = given.get("launches")
+        fields = self.object("the description", found, ("launches", "buffers", "profile"))
+        launches = fields.get("launches")
         if not isinstance(launches, list) or not launches:
             self.fail("launches", launches, "a list of one launch or more")
-        buffers = self.object("buffers", given.get("buffers", {}), None)
-        profile = given.get("profile")
+        buffers = self.object("buffers", fields.get("buffers", {}), None)
+        profile = fields.get("profile")
         if profile is not None and profile not in PROFILE_NAMES:
             self.fail("profile", profile, ", ".join(PROFILE_NAMES))
         return Step(
@@ -116,15 +116,15 @@ class _Reader:
         return found
 
     def launch(self, place: str, found: Any) -> Launch:
-        given = self.object(place, found, ("kernel", "arguments", "blocks", "entry"))
-        kernel, entry, blocks = given.get("kernel"), given.get("entry"), given.get("blocks", 1)
+        fields = self.object(place, found, ("kernel", "arguments", "blocks", "entry"))
+        kernel, entry, blocks = fields.get("kernel"), fields.get("entry"), fields.get("blocks", 1)
         if not isinstance(kernel, str):
             self.fail(f"{place}.kernel", kernel, "the name of a file")
         if entry is not None and not isinstance(entry, str):
             self.fail(f"{place}.entry", entry, "the name of a function")
         if not isinstance(blocks, int) or isinstance(blocks, bool) or blocks < 1:
             self.fail(f"{place}.blocks", blocks, "a number of 1 or more")
-        listed = given.get("arguments")
+        listed = fields.get("arguments")
         if isinstance(listed, list):
             parts = [self.argument(f"{place}.arguments[{i}]", a) for i, a in enumerate(listed)]
             return Launch(kernel, parts, blocks, entry)
@@ -141,19 +141,19 @@ class _Reader:
             return Part(found)
         if isinstance(found, int | float):
             return found
-        given = self.object(place, found, ("buffer", "offset"))
-        buffer, offset = given.get("buffer"), given.get("offset", 0)
+        fields = self.object(place, found, ("buffer", "offset"))
+        buffer, offset = fields.get("buffer"), fields.get("offset", 0)
         if not isinstance(buffer, str) or not isinstance(offset, int) or offset < 0:
             self.fail(place, found, 'a buffer, {"buffer": name, "offset": elements}, or a number')
         return Part(buffer, offset)
 
     def buffer(self, place: str, found: Any) -> tuple[DType, tuple[int, ...]]:
-        given = self.object(place, found, ("shape", "type"))
-        shape = given.get("shape")
+        fields = self.object(place, found, ("shape", "type"))
+        shape = fields.get("shape")
         if not isinstance(shape, list) or not all(isinstance(n, int) and n > 0 for n in shape):
             self.fail(f"{place}.shape", shape, "a list of extents")
         try:
-            return dtype(given.get("type", "f32")), tuple(shape)
+            return dtype(fields.get("type", "f32")), tuple(shape)
         except ArgumentError as error:
             raise FileError(f"{self.path}: {place}.type: {error}") from None
 
@@ -181,17 +181,17 @@ def read_plan(
     except json.JSONDecodeError as error:
         raise FileError(f"{path}:{error.lineno}: no JSON: {error.msg}") from None
     plan = _Plan(Path(path))
-    given = plan.object("the plan", document, _PLAN)
-    count = ranks if ranks is not None else given.get("ranks")
+    fields = plan.object("the plan", document, _PLAN)
+    count = ranks if ranks is not None else fields.get("ranks")
     if not isinstance(count, int) or isinstance(count, bool):
         plan.fail("ranks", count, "a number, or --ranks N")
-    listed, profile = given.get("launches"), given.get("profile")
+    listed, profile = fields.get("launches"), fields.get("profile")
     if not isinstance(listed, list) or not listed:
         plan.fail("launches", listed, "a list of one launch or more")
     if profile is not None and profile not in PROFILE_NAMES:
         plan.fail("profile", profile, ", ".join(PROFILE_NAMES))
     sequence = [plan.launch(f"launches[{i}]", one, count, profile) for i, one in enumerate(listed)]
-    shared = plan.names("shared", given.get("shared", []))
+    shared = plan.names("shared", fields.get("shared", []))
     return launches(sequence, count, shared=shared, schedule=schedule, moves=moves)
 
 
@@ -219,32 +219,32 @@ class _Plan:
         """A kernel with what its arguments are, or a meeting of all ranks."""
         if found == BARRIER:
             return host_barrier
-        given = self.object(place, found, _LAUNCH)
-        kernel, blocks = given.get("kernel"), given.get("blocks", 1)
+        fields = self.object(place, found, _LAUNCH)
+        kernel, blocks = fields.get("kernel"), fields.get("blocks", 1)
         if not isinstance(kernel, str):
             self.fail(f"{place}.kernel", kernel, f"the name of a file, or {BARRIER!r} for the launch")
         if not isinstance(blocks, int) or isinstance(blocks, bool) or blocks < 1:
             self.fail(f"{place}.blocks", blocks, "a number of 1 or more")
-        arguments = self.object(f"{place}.arguments", given.get("arguments", {}), ())
+        arguments = self.object(f"{place}.arguments", fields.get("arguments", {}), ())
         compiled = compile_program(
             load(self.path.parent / kernel),
             profile,
-            given.get("entry"),
+            fields.get("entry"),
             grid=blocks,
             partial_launch=True,
             warn=False,
             ranks=ranks,
-            shared=self.names(f"{place}.shared", given.get("shared", [])),
-            context=self.object(f"{place}.context", given.get("context", {}), ()),
-            peers=self.peers(place, given.get("peers", {})),
+            shared=self.names(f"{place}.shared", fields.get("shared", [])),
+            context=self.object(f"{place}.context", fields.get("context", {}), ()),
+            peers=self.peers(place, fields.get("peers", {})),
             engine="interpreter",
         )
         return compiled, arguments
 
     def peers(self, place: str, found: Any) -> Mapping[str, Any]:
         """Arguments that are parts of other ranks: ``["x", 1]`` or ``["x", [1, 0]]``."""
-        given = self.object(f"{place}.peers", found, ())
-        for name, one in given.items():
+        fields = self.object(f"{place}.peers", found, ())
+        for name, one in fields.items():
             if not isinstance(one, list) or len(one) != 2:
                 self.fail(f"{place}.peers.{name}", one, '["x", R] or ["x", [R, ...]]')
-        return {name: tuple(one) for name, one in given.items()}
+        return {name: tuple(one) for name, one in fields.items()}

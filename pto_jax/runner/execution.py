@@ -106,10 +106,10 @@ def _launch(
     _apart(place, parts, written)
     calls = product(range(launch.blocks), range(_subblocks(kernel))) if _asks(kernel) else ((0, 0),)
     for block, core in calls:
-        given = {n: _value(f"{place}: argument {n}", kernel, n, p, state) for n, p in parts.items()}
+        arguments = {n: _value(f"{place}: argument {n}", kernel, n, p, state) for n, p in parts.items()}
         numbers = {BLOCK: block, BLOCKS: launch.blocks, SUBBLOCK: core}
-        given |= {a.name: np.int32(numbers[a.name]) for a in kernel.arguments if a.name in numbers}
-        outputs = _execute(kernel, given, executor)
+        arguments |= {a.name: np.int32(numbers[a.name]) for a in kernel.arguments if a.name in numbers}
+        outputs = _execute(kernel, arguments, executor)
         for name, part in written.items():
             flat = state[part.buffer].reshape(-1)
             made = np.asarray(outputs[name]).reshape(-1)
@@ -146,12 +146,12 @@ def _arguments(place: str, kernel: Kernel, launch: Launch) -> dict[str, Part | f
     """What each argument is given, but for those that say which block is executed."""
     wanted = [a.name for a in kernel.arguments if a.name not in (BLOCK, BLOCKS, SUBBLOCK)]
     listed = launch.arguments
-    given = dict(listed) if isinstance(listed, Mapping) else dict(zip(wanted, listed, strict=False))
+    arguments = dict(listed) if isinstance(listed, Mapping) else dict(zip(wanted, listed, strict=False))
     count = len(listed)
-    if count != len(wanted) or set(given) != set(wanted):
+    if count != len(wanted) or set(arguments) != set(wanted):
         names = ", ".join(listed) if isinstance(listed, Mapping) else f"{count} values"
         raise ArgumentError(f"{place}: got the arguments {names}", allowed=", ".join(wanted))
-    return given
+    return arguments
 
 
 def _apart(place: str, parts: Mapping[str, Part | float], written: Mapping[str, Part]) -> None:

@@ -103,8 +103,8 @@ def shadows_before(
         if any(v.any() for v in moved.values()):
             memory.origin_id = shadows.origins.id_of("undefined lanes of a register", op)
         plain = replace(call, attributes={**call.attributes, "atomic": "", "pad_value": 0})
-        given = {**real, **moved, **({"pad": np.zeros_like(real["pad"])} if "pad" in real else {})}
-        results = MEMORY_RULES[op.name](plain, memory, **given)
+        before = {**real, **moved, **({"pad": np.zeros_like(real["pad"])} if "pad" in real else {})}
+        results = MEMORY_RULES[op.name](plain, memory, **before)
     return None if op.name in SORTING else tuple(np.asarray(v) for v in results)
 
 

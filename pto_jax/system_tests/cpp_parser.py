@@ -411,10 +411,10 @@ class _Reader(Reader):
 
     def _variable(self, kind: cpp_program.CType) -> cpp_program.Run:
         name, full, sizes = self.declarator(kind)
-        given: cpp_program.Run | None = None
+        initial: cpp_program.Run | None = None
         arguments: list[cpp_program.Expression] | None = None
         if self.accept("=") or self.at("{"):
-            given = self.initial()
+            initial = self.initial()
         elif self.at("("):
             arguments = self.arguments()
 
@@ -423,7 +423,7 @@ class _Reader(Reader):
                 maker = scope.find(full.name) if full.scalar is None else None
                 value = maker(scope, arguments) if maker is not None else arguments[0].run(scope)
             else:
-                value = None if given is None else given(scope)
+                value = None if initial is None else initial(scope)
             if sizes:
                 counts = [None if n is None else int(n(scope)) for n in sizes]
                 value = cpp_program.array(full, counts, value, scope)

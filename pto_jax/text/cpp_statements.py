@@ -129,11 +129,11 @@ class Statements(Calls):
         if words.text == "<":
             words.go(words.closing(words.index) + 1)
         words.expect("(")
-        given = words.listed(self.expression, ")")
+        operands = words.listed(self.expression, ")")
         self._end()
-        if len(given) != count:
-            words.fail(f"got {len(given)} arguments of {words.texts[at]}; allowed: {count}", at)
-        return at, given
+        if len(operands) != count:
+            words.fail(f"got {len(operands)} arguments of {words.texts[at]}; allowed: {count}", at)
+        return at, operands
 
     # -- declarations --------------------------------------------------------------------------------
 
@@ -212,28 +212,28 @@ class Statements(Calls):
         t = read(words)
         at = words.index
         name = self.stem = words.name()
-        given: list[Thing] = []
+        initial: list[Thing] = []
         if words.accept("="):
             if words.text in self.known:
-                given = [self.known[words.take()]]
+                initial = [self.known[words.take()]]
             elif read(words) != t:
                 words.fail(f"got '{name}' of one type with a value of another", at)
         if words.accept("("):
-            given = words.listed(self.expression, ")")
+            initial = words.listed(self.expression, ")")
         self._end()
         self._source[name] = words.source_name(start, shared=True)
-        return _Declared(t, name, at, words.source_name(start), given)
+        return _Declared(t, name, at, words.source_name(start), initial)
 
     def _tile(self) -> None:
         """A tile, which has no address yet, or a copy of one."""
         variable = self._variable(lambda words: tile_type(words, self.types))
-        t, given = variable.type, variable.given
-        if len(given) == 1 and isinstance(given[0], Unplaced) and given[0].type == t:
-            given = list(given[0].valid)
-        if len(given) != t.valid.count(None):
-            message = f"got {len(given)} valid sizes for {t}; allowed: {t.valid.count(None)}"
+        t, arguments = variable.type, variable.given
+        if len(arguments) == 1 and isinstance(arguments[0], Unplaced) and arguments[0].type == t:
+            arguments = list(arguments[0].valid)
+        if len(arguments) != t.valid.count(None):
+            message = f"got {len(arguments)} valid sizes for {t}; allowed: {t.valid.count(None)}"
             self.words.fail(message, variable.at)
-        valid = tuple(self.number(n, variable.at) for n in given)
+        valid = tuple(self.number(n, variable.at) for n in arguments)
         self.known[variable.name] = Unplaced(t, valid, variable.at, variable.name, self.words.depth)
 
     def _place(self) -> None:
@@ -244,11 +244,11 @@ class Statements(Calls):
         address = self._to_memory(self.number(place, at), ir.I64, at)
         if isinstance(tile, Unplaced):
             sizes = iter(tile.valid)
-            given: dict[str, ir.Value] = {"addr": address}
+            operands: dict[str, ir.Value] = {"addr": address}
             for key, size in zip(("valid_row", "valid_col"), tile.type.valid, strict=True):
                 if size is None:
-                    given[key] = self.index(next(sizes), tile.word)
-            self._made(tile, "alloc_tile", given)
+                    operands[key] = self.index(next(sizes), tile.word)
+            self._made(tile, "alloc_tile", operands)
         elif isinstance(tile, Named) and isinstance(tile.value.type, ir.TileType):
             self.emit("tassign", (self.mention(tile.value, at + 2), address), at=at)
         else:
@@ -273,14 +273,14 @@ class Statements(Calls):
     def _sizes(self) -> None:
         """Extents or strides, with five numbers or with one for each that the type leaves open."""
         variable = self._variable(extents)
-        given = [self.number(n, variable.at) for n in variable.given]
+        lengths = [self.number(n, variable.at) for n in variable.given]
         opened = variable.type.count(-1)
-        if len(given) not in (opened, 5):
-            message = f"got {len(given)} numbers for '{variable.name}'; allowed: 5, or one for each -1"
+        if len(lengths) not in (opened, 5):
+            message = f"got {len(lengths)} numbers for '{variable.name}'; allowed: 5, or one for each -1"
             self.words.fail(message, variable.at)
-        if len(given) == 5:
-            given = [n for n, static in zip(given, variable.type, strict=True) if static < 0]
-        numbers = iter(given)
+        if len(lengths) == 5:
+            lengths = [n for n, static in zip(lengths, variable.type, strict=True) if static < 0]
+        numbers = iter(lengths)
         sizes = (Number(INT64, number=n) if n >= 0 else next(numbers) for n in variable.type)
         self.known[variable.name] = Sizes(tuple(sizes))
 
@@ -335,9 +335,9 @@ class Statements(Calls):
         words = self.words
         name = words.text
         parameters = self.functions[name].args
-        at, given = self._arguments(len(parameters))
+        at, arguments = self._arguments(len(parameters))
         ins = []
-        for thing, parameter in zip(given, parameters, strict=True):
+        for thing, parameter in zip(arguments, parameters, strict=True):
             t = parameter.type
             if isinstance(t, ir.ScalarType):
                 ins.append(self._as_element(self.number(thing, at), t.dtype, at))
@@ -358,11 +358,11 @@ class Statements(Calls):
         words.expect("=")
         attributes = pipe_settings(words)
         words.expect("(")
-        given = words.listed(self.expression, ")")
+        arguments = words.listed(self.expression, ")")
         self._end()
-        if len(given) != 3 or not isinstance(given[0], Pointer):
+        if len(arguments) != 3 or not isinstance(arguments[0], Pointer):
             words.fail("got a pipe without pointer and two buffers; allowed: TPipe<...>(pointer, n, n)", at)
-        ins = [given[0].value, *(self._as_element(self.number(b, at), ir.I32, at) for b in given[1:])]
+        ins = [arguments[0].value, *(self._as_element(self.number(b, at), ir.I32, at) for b in arguments[1:])]
         groups: Groups = (("gm_slot_buffer", 1), ("c2v_consumer_buf", 1), ("v2c_consumer_buf", 1))
         core = self._cores(at)[0]
         self.emit(f"{core}_initialize_pipe", ins, at=at, attributes=attributes, groups=groups)
@@ -387,10 +387,10 @@ class Statements(Calls):
         if not isinstance(tile, Unplaced):
             self.words.fail("got TPOP into something that is no tile without an address", at)
         sizes = [self.index(n, at) for n in tile.valid]
-        given: dict[str, ir.Value] = {}
+        operands: dict[str, ir.Value] = {}
         if len(sizes) == 2:
-            given = {"valid_row": sizes[0], "valid_col": sizes[1]}
-        self._made(replace(tile, word=at), f"tpop_from_{self._cores(at)[1]}", given, attributes)
+            operands = {"valid_row": sizes[0], "valid_col": sizes[1]}
+        self._made(replace(tile, word=at), f"tpop_from_{self._cores(at)[1]}", operands, attributes)
 
     def _release(self) -> None:
         at, _, attributes = self._transfer(1)
@@ -400,13 +400,13 @@ class Statements(Calls):
         """A call about a pipe: its place, the last argument, and its attributes."""
         words = self.words
         axis = words.texts[words.closing(words.index + 1) - 1] if words.peek() == "<" else ""
-        at, given = self._arguments(count)
-        if not isinstance(given[0], Pipe) or axis.rpartition("::")[2] not in _AXES:
+        at, arguments = self._arguments(count)
+        if not isinstance(arguments[0], Pipe) or axis.rpartition("::")[2] not in _AXES:
             words.fail(f"got no pipe, or no split; allowed: {words.texts[at]}<..., SPLIT>(pipe, ...)", at)
         attributes: dict[str, ir.AttrValue] = {"split": _AXES.index(axis.rpartition("::")[2])}
-        if given[0].id:
-            attributes["id"] = given[0].id
-        return at, given[-1], attributes
+        if arguments[0].id:
+            attributes["id"] = arguments[0].id
+        return at, arguments[-1], attributes
 
     # -- changes -------------------------------------------------------------------------------------
 
@@ -446,8 +446,8 @@ class Statements(Calls):
     def _method(self, thing: Thing, at: int) -> None:
         words = self.words
         name = words.text
-        method, given = self._arguments(2)
-        first, second = (self.number(n, method) for n in given)
+        method, arguments = self._arguments(2)
+        first, second = (self.number(n, method) for n in arguments)
         if isinstance(thing, Unplaced) and name == "SetValidShape":
             if thing.depth != words.depth:
                 words.fail("got SetValidShape of a tile without an address in another region", method)
@@ -626,9 +626,9 @@ class Statements(Calls):
     ) -> ir.Region:
         """The operations that were read as a region that hands on what some names stand for."""
         at = self.words.index - 1
-        given = [self.value(self.number(known.get(n), at), at) for n in handed]
-        if given:
-            self.emit("scf.yield", given, at=at)
+        numbers = [self.value(self.number(known.get(n), at), at) for n in handed]
+        if numbers:
+            self.emit("scf.yield", numbers, at=at)
         return ir.Region(tuple(self.ops), arguments)
 
     def _results(self, changed: list[str], at: int) -> tuple[ir.Value, ...]:

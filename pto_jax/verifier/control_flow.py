@@ -59,10 +59,10 @@ def block_findings(graph: Op) -> Iterator[Diagnostic]:
         targets = op.attrs.get("targets")
         for i, label in enumerate(targets if isinstance(targets, tuple) else ()):
             block = blocks.get(label)
-            given = [v.type for v in op.group(f"to{i}")]
+            types = [v.type for v in op.group(f"to{i}")]
             wanted = [a.type for a in block.args] if block is not None else []
-            if block is None or len(given) != len(wanted) or not all(map(fits, given, wanted)):
-                message = f"^{label} is given {_listed(given)}; allowed: {_listed(wanted)}"
+            if block is None or len(types) != len(wanted) or not all(map(fits, types, wanted)):
+                message = f"^{label} is given {_listed(types)}; allowed: {_listed(wanted)}"
                 yield errors.error_of(op, "branch", message)
 
 
@@ -144,8 +144,8 @@ def _yielded(
                     None,
                 )
             continue
-        given = [v.type for v in (end.ins if name == "scf.yield" else end.ins[1:])]
-        yield from _agree(op, given, wanted, f"{name} for the {what}", end)
+        types = [v.type for v in (end.ins if name == "scf.yield" else end.ins[1:])]
+        yield from _agree(op, types, wanted, f"{name} for the {what}", end)
 
 
 def _for(op: Op, constants: Mapping[str, int]) -> Iterator[_Found]:

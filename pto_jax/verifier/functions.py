@@ -305,10 +305,11 @@ def call_findings(program: ir.Program, op: ir.Op) -> Iterator[Diagnostic]:
             "call",
         )
         return
-    for given, wanted in zip(op.ins, function.args, strict=True):
-        if not same_use(wanted.type, given.type):
-            got = f"{given} is {given.type}; allowed for %{wanted.name} of @{function.name}: {wanted.type}"
-            yield _error("callee", got, given.span or op.span, "call")
+    for argument, wanted in zip(op.ins, function.args, strict=True):
+        if not same_use(wanted.type, argument.type):
+            got = f"{argument} is {argument.type}; "
+            got += f"allowed for %{wanted.name} of @{function.name}: {wanted.type}"
+            yield _error("callee", got, argument.span or op.span, "call")
     for result, t in zip(op.results, function.results, strict=True):
         if not same_use(t, result.type):
             got = f"{result} is {result.type}; allowed: {t}, the result of @{function.name}"

@@ -70,9 +70,9 @@ def _choice_findings(op: Op, declared: MicroOperation) -> Iterator[Diagnostic]:
             message = f"got the attribute {name}; allowed: {', '.join(declared.choices)}"
             yield error_of(op, "choices", f"{message}; did you mean {meant[0]}?")
     for name, allowed_words in declared.choices.items():
-        given = op.attrs.get(name)
-        if given is not None and given not in allowed_words:
-            message = f'got {name} = "{given}"; allowed: {", ".join(allowed_words)}'
+        value = op.attrs.get(name)
+        if value is not None and value not in allowed_words:
+            message = f'got {name} = "{value}"; allowed: {", ".join(allowed_words)}'
             yield error_of(op, "choices", message)
 
 

@@ -371,13 +371,13 @@ def _splits(pipe: _Pipe) -> Iterator[Diagnostic]:
             yield error_of(
                 end.op, "pipe-split", f"{got}; allowed: nosplit = {str(not nosplit).lower()} or none"
             )
-    given = [(end, end.op.attrs.get("nosplit")) for _, end in pipe if "nosplit" in end.op.attrs]
-    for end, nosplit in given[1:]:
-        if nosplit != given[0][1]:
+    settings = [(end, end.op.attrs.get("nosplit")) for _, end in pipe if "nosplit" in end.op.attrs]
+    for end, nosplit in settings[1:]:
+        if nosplit != settings[0][1]:
             yield error_of(
                 end.op,
                 "pipe-split",
-                f"nosplit = {str(nosplit).lower()}, and {str(given[0][1]).lower()} at the other end; "
+                f"nosplit = {str(nosplit).lower()}, and {str(settings[0][1]).lower()} at the other end; "
                 "allowed: the same at both ends",
             )
 
