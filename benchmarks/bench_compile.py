@@ -102,7 +102,7 @@ print(time.perf_counter() - start)
 
 def compile_loops(run: Run) -> None:
     """Seconds from text to first result of 100 instructions in loops, median of new processes."""
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         kept = {**options.KEEP_COMPILED, "JAX_COMPILATION_CACHE_DIR": folder}
         plain = {k: v for k, v in os.environ.items() if k not in kept}
@@ -111,9 +111,9 @@ def compile_loops(run: Run) -> None:
             ("filling JAX's cache", "", {**os.environ, **kept}, 1),
             ("with JAX's cache", "", {**os.environ, **kept}, 7),
         ):
-            found[name] = statistics.median(_first_result(environment) for _ in range(times))
-            run.add(f"100 instructions in loops, {name}", found[name], "s", target)
-    share = found["with JAX's cache"] / found["cold"]
+            seconds[name] = statistics.median(_first_result(environment) for _ in range(times))
+            run.add(f"100 instructions in loops, {name}", seconds[name], "s", target)
+    share = seconds["with JAX's cache"] / seconds["cold"]
     run.add("100 instructions in loops, cached over cold", share, "x", "", "lower")
 
 

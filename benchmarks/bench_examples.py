@@ -154,8 +154,8 @@ def calls(example: Example, numerics: Numerics) -> tuple[Callable[..., Any], Cal
     """Two jitted functions of a batch's arguments by position: the example's kernel, and jnp."""
     kernel: Kernel = compile(load(example.path), numerics=numerics, grid=example.grid, warn=False)
     names = [a.name for a in kernel.arguments]
-    given = example.arguments()
-    axes = [0 if given[n].ndim else None for n in names]
+    arguments = example.arguments()
+    axes = [0 if arguments[n].ndim else None for n in names]
 
     def by_hand(*values: Any) -> Results:
         return BY_HAND[example.name](dict(zip(names, values, strict=True)))
@@ -175,8 +175,8 @@ def shipped_example(run: Run, name: str) -> None:
     example = EXAMPLES[name]
     values = batch(example)
     for numerics, target in TARGETS.items():
-        found = ratio(example, values, numerics)
-        run.add(f"{name} {numerics} over jnp", found, "x jnp's time", target, "lower")
+        times = ratio(example, values, numerics)
+        run.add(f"{name} {numerics} over jnp", times, "x jnp's time", target, "lower")
 
 
 def shipped_examples(run: Run) -> None:

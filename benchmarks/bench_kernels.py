@@ -152,8 +152,8 @@ def ranks(run: Run) -> None:
     places = [(i, (i + 1) % count) for i in range(count)]
 
     def moved(v: jax.Array) -> jax.Array:
-        found: jax.Array = jax.lax.ppermute(v, "ranks", places)  # type: ignore[no-untyped-call]
-        return found
+        result: jax.Array = jax.lax.ppermute(v, "ranks", places)  # type: ignore[no-untyped-call]
+        return result
 
     permute = jax.jit(jax.vmap(moved, axis_name="ranks"))
     for rows, cols in ((16, 64), (64, 64)):
@@ -167,7 +167,7 @@ def ranks(run: Run) -> None:
             partial_launch=True,
         )
         x = jnp.asarray(np.random.default_rng(0).standard_normal((count, grid * rows * cols)), jnp.float32)
-        given = {"x": x, "y": jnp.zeros_like(x), "s": np.zeros((count, grid), np.int32)}
-        call = partial(kernel, **given, rank=list(range(count)), n=count)
+        values = {"x": x, "y": jnp.zeros_like(x), "s": np.zeros((count, grid), np.int32)}
+        call = partial(kernel, **values, rank=list(range(count)), n=count)
         ours, by_hand = least(call, partial(permute, x), rounds=400)
         run.add(f"ring of 8 ranks, {rows}x{cols} over ppermute", ours / by_hand, "x jnp's time", "<= 3")

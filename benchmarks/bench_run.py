@@ -96,11 +96,11 @@ def least(
     They are called ``rounds`` times, and again until ``seconds`` have passed; ``clock`` may be that of the
     process, whose time others do not take.
     """
-    found = [math.inf] * len(calls)
+    times = [math.inf] * len(calls)
     for call in calls:
         wait(call())
     began, done = time.perf_counter(), 0
     while done < rounds or time.perf_counter() - began < seconds:
-        found = [min(best, _seconds(call, clock=clock)) for best, call in zip(found, calls, strict=True)]
+        times = [min(best, _seconds(call, clock=clock)) for best, call in zip(times, calls, strict=True)]
         done += 1
-    return found
+    return times

@@ -62,13 +62,15 @@ class Table:
     @classmethod
     def read(cls, path: str) -> Table:
         """A table from its file; ArgumentError for a file that holds none."""
-        given = json.loads(_COMMITTED.read_text()) if path == default_table() else read_json(path)
+        document = json.loads(_COMMITTED.read_text()) if path == default_table() else read_json(path)
         try:
             rows = {
                 n: Row(float(r["value"]), r["unit"], _direction(r["better"]))
-                for n, r in given["rows"].items()
+                for n, r in document["rows"].items()
             }
-            return cls(given["platform"], given["machine"], dict(given["versions"]), given["date"], rows)
+            return cls(
+                document["platform"], document["machine"], dict(document["versions"]), document["date"], rows
+            )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ArgumentError(f"{path}: got no table of benchmarks ({error!r}); {_RENEW}") from error
 

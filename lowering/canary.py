@@ -248,7 +248,7 @@ def _computed(checked: Sequence[Check], device: Any) -> list[NDArray[Any]]:
     """
 
     def pto_canary(arguments: Any) -> Any:
-        results = [c.function(*given) for c, given in zip(checked, arguments, strict=True)]
+        results = [c.function(*operands) for c, operands in zip(checked, arguments, strict=True)]
         joined = [(c, r) for c, r in zip(checked, results, strict=True) if not c.last]
         words = [lax.bitcast_convert_type(r, np.uint32).reshape(-1) for _, r in joined]
         last = [r for c, r in zip(checked, results, strict=True) if c.last]

@@ -239,10 +239,10 @@ def to_single(value: Float64[Array, "*shape"], mode: RoundMode) -> UInt32[Array,
     if mode in (RoundMode.RINT, RoundMode.NONE, RoundMode.ODD):
         return words
     back = bits.decode32(words)
-    magnitude, found = lax.abs(value), lax.abs(back)
+    magnitude, single = lax.abs(value), lax.abs(back)
     one = np.uint32(1)
-    inward = jnp.where(found > magnitude, words - one, words)
-    outward = jnp.where(found < magnitude, words + one, words)
+    inward = jnp.where(single > magnitude, words - one, words)
+    outward = jnp.where(single < magnitude, words + one, words)
     match mode:
         case RoundMode.TRUNC:
             return inward

@@ -250,10 +250,10 @@ def _numbers(c: Context, inputs: Inputs) -> Words | Word:
 def _tcvt(c: Context, inputs: Inputs) -> Outputs:
     """Hardware iterates over dst's valid region, the simulator over src's."""
     src, dst, mode = unpaired(c.dtype("src")), unpaired(c.dtype("dst")), c.attrs["rmode"]
-    given = c.attrs["sat_mode"]
-    assert isinstance(mode, RoundMode) and (given is None or isinstance(given, SaturationMode))
+    attribute = c.attrs["sat_mode"]
+    assert isinstance(mode, RoundMode) and (attribute is None or isinstance(attribute, SaturationMode))
     how = conversion(c.profile, src.name, dst.name)
-    saturate = how.saturation(given, tmp=c.has("tmp")) == SaturationMode.ON
+    saturate = how.saturation(attribute, tmp=c.has("tmp")) == SaturationMode.ON
     words, new = _numbers(c, inputs), None
     simulated = c.profile == "cpu_sim"
     if c.semantics.numerics == "fast" and not (simulated and (saturate or dst.is_integer)):

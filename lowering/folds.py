@@ -123,8 +123,8 @@ def _certified_sums(d: DType, axis: int) -> Callable[..., UInt32[Array, "batch l
         words = jax.vmap(lambda total: positive_zero(NativeFloat(F32).encode(total), F32))(total)
         magnitude = lax.bitwise_and(lax.bitcast_convert_type(total, np.uint32), _MAGNITUDE)
         doubt = jnp.any(lax.eq(magnitude, bits.DOUBT))
-        found: Array = lax.cond(doubt, careful, lambda _, words: words, lines, words)
-        return found
+        result: Array = lax.cond(doubt, careful, lambda _, words: words, lines, words)
+        return result
 
     return slicing.of_batches(sums, 1)
 
@@ -362,12 +362,12 @@ def _one_reduction(
     keys = bits.where(lax.gt(magnitude, infinity), lowest, keys)
     best = _largest(mask_lines(keys, size, lowest, axis), lowest, axis)
     high, low = lax.ge(best, room), lax.lt(best, signed(0))
-    found = lax.bitcast_convert_type(lax.select(high, lax.sub(best, room), lax.neg(best)), dtype.word)
-    found = bits.where(lax.bitwise_or(high, low), found, found.dtype.type(0))
+    extreme = lax.bitcast_convert_type(lax.select(high, lax.sub(best, room), lax.neg(best)), dtype.word)
+    extreme = bits.where(lax.bitwise_or(high, low), extreme, extreme.dtype.type(0))
     odd = lax.eq(lax.bitwise_and(best, signed(1)), signed(1))
     # Which end of the order the negative numbers are at depends on what is looked for.
     minus = (low | ~high & odd) if largest else (high | ~low & odd)
-    return lax.bitwise_or(found, bits.where(minus, sign, sign.dtype.type(0)))
+    return lax.bitwise_or(extreme, bits.where(minus, sign, sign.dtype.type(0)))
 
 
 def _largest(keys: Shaped[Array, "_ _"], lowest: np.integer[Any], axis: int) -> Shaped[Array, " lanes"]:
@@ -379,8 +379,8 @@ def _largest(keys: Shaped[Array, "_ _"], lowest: np.integer[Any], axis: int) -> 
         keys = parts[:, 0]
         for i in range(1, PARTS):
             keys = lax.max(keys, parts[:, i])
-    found: Array = lax.reduce(keys, lowest, lax.max, (axis,))
-    return found
+    largest: Array = lax.reduce(keys, lowest, lax.max, (axis,))
+    return largest
 
 
 def _keys(
@@ -418,8 +418,8 @@ def _best(
     position = lax.broadcasted_iota(np.int32, keys.shape, 0)
     if dtype.bits == 64:
         best = lax.reduce(keys, np.int64(np.iinfo(np.int64).min), lax.max, (0,))
-        found = jnp.where(keys == best, position, np.int32(count))
-        return best, lax.reduce(found, np.int32(count), lax.min, (0,)), lax.lt(best, np.int64(0))
+        candidates = jnp.where(keys == best, position, np.int32(count))
+        return best, lax.reduce(candidates, np.int32(count), lax.min, (0,)), lax.lt(best, np.int64(0))
     wide, shift = (np.int32, 16) if dtype.bits <= 16 and count <= 1 << 15 else (np.int64, 32)
     sign = lax.shift_right_logical(lines, lines.dtype.type(dtype.bits - 1))
     from_end = lax.shift_left(lax.sub(np.int32(count - 1), position), np.int32(1))

@@ -54,8 +54,8 @@ def source(c: Context, inputs: Inputs, name: str, shape: tuple[int, int] | None 
 def inside(c: Context, inputs: Inputs, name: str, shape: tuple[int, int] | None = None) -> Mask:
     """Lanes of ``shape`` inside a tile's valid region, as an array even where that is every lane."""
     shape = shape or c.tile(name).shape
-    found = region.mask(c.tile(name), region.lanes(inputs, name), shape)
-    return jnp.ones(shape, np.bool_) if found is None else found
+    mask = region.mask(c.tile(name), region.lanes(inputs, name), shape)
+    return jnp.ones(shape, np.bool_) if mask is None else mask
 
 
 def positions(words: UInt[Array, "*shape"], dtype: DType, size: int) -> Int32[Array, "*shape"]:
@@ -89,9 +89,9 @@ def scalar(inputs: Inputs, name: str) -> Word:
 
 def pattern(c: Context) -> tuple[np.int32, np.int32]:
     """The pair (n, k) of the operation's mask pattern: element i takes part where ``i % n == k``."""
-    given = c.attrs["maskPattern"]
-    assert isinstance(given, MaskPattern)
-    n, k = period(given)
+    mask_pattern = c.attrs["maskPattern"]
+    assert isinstance(mask_pattern, MaskPattern)
+    n, k = period(mask_pattern)
     return np.int32(n), np.int32(k)
 
 
@@ -308,9 +308,9 @@ def _matches(c: Context, inputs: Inputs) -> Outputs:
     mode, offset = c.attrs["cmpMode"], c.attrs.get("offset") or 0
     assert isinstance(mode, CmpMode) and isinstance(offset, int)
     x, k = (flush(c, w, src.dtype) for w in (lanes(inputs, "src").words, scalar(inputs, "kValue")))
-    found = a.compare_words(mode, x, k) & inside(c, inputs, "src")
-    columns = lax.sort(jnp.where(found, iota(src.shape, 1), np.int32(src.cols)), dimension=1)
-    counts = jnp.sum(lax.convert_element_type(found, np.int32), axis=1, dtype=np.int32)
+    matches = a.compare_words(mode, x, k) & inside(c, inputs, "src")
+    columns = lax.sort(jnp.where(matches, iota(src.shape, 1), np.int32(src.cols)), dimension=1)
+    counts = jnp.sum(lax.convert_element_type(matches, np.int32), axis=1, dtype=np.int32)
     first = lax.convert_element_type(iota(src.shape, 0) * np.int32(src.cols), np.uint32)
     first = first + np.uint32(offset & 0xFFFFFFFF)
     numbers = fit(first + lax.convert_element_type(columns, np.uint32), t.shape, np.uint32(0))
@@ -339,15 +339,15 @@ def _tgatherb(c: Context, inputs: Inputs) -> Outputs:
     begin = jnp.repeat(begin, per_block, axis=1)[:, : t.cols]
     column = iota(t.shape, 1)
     last = stored.shape[0] - _BLOCK_BYTES
-    found = (begin <= np.uint32(max(last, 0))) & np.bool_(last >= 0)
-    byte = jnp.where(found, begin, np.uint32(0))
+    inside_block = (begin <= np.uint32(max(last, 0))) & np.bool_(last >= 0)
+    byte = jnp.where(inside_block, begin, np.uint32(0))
     byte = lax.convert_element_type(byte, np.int32) + column % np.int32(per_block) * np.int32(size)
     parts = stored.at[byte[:, :, None] + iota((1, 1, size), 2)].get(mode="fill", fill_value=0)
     new = storage.regroup(parts.reshape(-1), size * 8).reshape(t.shape)
     if c.profile == "cpu_sim":
         whole = region.sizes(t, old)[1] // np.int32(per_block) * np.int32(per_block)
-        found = found & (column < whole)
-    return {"dst": region.merge(c, inputs, jnp.where(found, new, old.words))}
+        inside_block = inside_block & (column < whole)
+    return {"dst": region.merge(c, inputs, jnp.where(inside_block, new, old.words))}
 
 
 @rule("tscatter")

@@ -91,8 +91,8 @@ def _tdequant(c: Context, inputs: Inputs) -> Outputs:
 
     def parameter(name: str) -> Words:
         words = source(c, inputs, name, t.shape)
-        found = jnp.take_along_axis(words, jnp.broadcast_to(column, t.shape), axis=1)
-        return flush(c, convert.cast(flush(c, found, F32), F32, d), d)
+        parameters = jnp.take_along_axis(words, jnp.broadcast_to(column, t.shape), axis=1)
+        return flush(c, convert.cast(flush(c, parameters, F32), F32, d), d)
 
     code = convert.cast(source(c, inputs, "src", t.shape), c.dtype("src"), d)
     difference = a.sub(a.decode(code), a.decode(parameter("offset")))
@@ -126,15 +126,15 @@ def _largest(single: UInt32[Array, "lines groups 32"], alg: MxQuantAlg) -> UInt3
         # The largest bit pattern cut to bf16: a NaN is larger than infinity.
         return _maximum(magnitude & _U32(0xFFFF0000))
     nan = magnitude > _INF
-    found = _maximum(jnp.where(nan, _U32(0), magnitude))
+    largest = _maximum(jnp.where(nan, _U32(0), magnitude))
     if alg == MxQuantAlg.NV_MX_FP4_E2M1:
-        return jnp.where(jnp.any(nan, axis=2), _NAN, found)
-    return found
+        return jnp.where(jnp.any(nan, axis=2), _NAN, largest)
+    return largest
 
 
 def _maximum(words: UInt32[Array, "lines groups 32"]) -> UInt32[Array, "lines groups"]:
-    found: Array = lax.reduce(words, _U32(0), lax.max, (2,))
-    return found
+    maximum: Array = lax.reduce(words, _U32(0), lax.max, (2,))
+    return maximum
 
 
 def _exponent(largest: UInt32[Array, "*shape"], alg: MxQuantAlg) -> UInt32[Array, "*shape"]:

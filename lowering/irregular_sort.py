@@ -71,8 +71,8 @@ def merged(
     Of groups nobody asks for the latter: zeros.
     """
     function = _merging(d, count, job.grouped, job.exhausted)
-    found = function(*(x[None] for x in (values, *job[:4])))[0]
-    return found[:count], found[count:]
+    order = function(*(x[None] for x in (values, *job[:4])))[0]
+    return order[:count], order[count:]
 
 
 @cache
@@ -92,8 +92,8 @@ def _merging(d: DType, count: int, grouped: bool, exhausted: bool) -> Callable[.
             return stepwise(values, *job)
         descend = each(lambda values, job: _descends(values, d, job))(values, *job)
         at_once = each(lambda values, job: _at_once(values, d, job, count))
-        found: Array = lax.cond(jnp.all(descend), at_once, stepwise, values, *job)
-        return found
+        result: Array = lax.cond(jnp.all(descend), at_once, stepwise, values, *job)
+        return result
 
     def merge(values: UInt[Array, "batch records"], *job: Int32[Array, "..."]) -> Int32[Array, "batch _"]:
         shape = merging_gpu.Shape(values.shape[1], count, d, grouped, exhausted)
@@ -184,8 +184,8 @@ def _stepwise(values: UInt[Array, " records"], d: DType, job: Merge, count: int)
             begin = begin + (number - of_group)
         left, where = taken < job.length, begin + taken
         exceeding, exceeded = (x.at[where].get(mode="clip") for x in (challenger, incumbent))
-        best, found = merging_gpu.greatest(left, exceeding, exceeded)
-        go = found & (number < job.limit) & ~stopped
+        best, some = merging_gpu.greatest(left, exceeding, exceeded)
+        go = some & (number < job.limit) & ~stopped
         taken = taken + lax.convert_element_type(go & (lax.iota(np.int32, len(where)) == best), np.int32)
         if job.exhausted:
             stopped = stopped | (go & jnp.any(taken == job.length))
@@ -288,8 +288,8 @@ def _place(
     before = [(c < code) | ((c == code) & (lane > np.int32(j))) for j, c in enumerate(_each(code))]
     place = reduce(lax.add, (lax.convert_element_type(b, kind) for b in before))
     # Else it is computed again wherever it is used.
-    found: Array = lax.optimization_barrier(place)  # type: ignore[no-untyped-call]
-    return found
+    result: Array = lax.optimization_barrier(place)  # type: ignore[no-untyped-call]
+    return result
 
 
 def _moved(
@@ -379,8 +379,8 @@ def _first_of(d: DType, merges: int, count: int) -> Callable[..., UInt[Array, "b
 
     def portable(*row: UInt[Array, "batch n"]) -> UInt[Array, "batch {count}"]:
         # It is rarely executed: what is compiled in less time is better than what takes less.
-        found: Array = lax.cond(_is_stable(d, *row), at_once, partial(by_steps, _by_a_sort), *row)
-        return found
+        records: Array = lax.cond(_is_stable(d, *row), at_once, partial(by_steps, _by_a_sort), *row)
+        return records
 
     return slicing.of_batches(platforms.by_platform(portable, cuda=partial(by_steps, _gathered)), 2)
 
@@ -409,8 +409,8 @@ def _greatest(
         packed = (lax.convert_element_type(~keys, np.int64) << np.int64(_NUMBER)) | number
         packed = lax.sort(packed, is_stable=False)[:, :few] & np.int64((1 << _NUMBER) - 1)
         place = lax.convert_element_type(packed, np.int32)
-    found = (jnp.take_along_axis(x, place, 1, mode="promise_in_bounds") for x in (words, index))
-    return as_records(*found).reshape(-1, lists * few * slots(d.bits))
+    pairs = (jnp.take_along_axis(x, place, 1, mode="promise_in_bounds") for x in (words, index))
+    return as_records(*pairs).reshape(-1, lists * few * slots(d.bits))
 
 
 def _by_steps(
@@ -498,9 +498,9 @@ def _blocks(c: Context, inputs: Inputs, size: int) -> Merge:
 
 def _groups(length: UInt[Array, ""], v_col: Size | np.int32, size: int, cols: int) -> Merge:
     """Groups of four blocks; a length that is no whole number of records merges nothing."""
-    given = lax.convert_element_type(length, np.uint32)
-    length = lax.convert_element_type(jnp.minimum(given, np.uint32(cols + 1)), np.int32)
-    whole = (given != np.uint32(0)) & (given % np.uint32(size) == np.uint32(0))
+    number = lax.convert_element_type(length, np.uint32)
+    length = lax.convert_element_type(jnp.minimum(number, np.uint32(cols + 1)), np.int32)
+    whole = (number != np.uint32(0)) & (number % np.uint32(size) == np.uint32(0))
     block = jnp.maximum(length // np.int32(size), _ONE)
     group = block * np.int32(4)
     groups = jnp.maximum(v_col, np.int32(0)) // (group * np.int32(size))

@@ -128,8 +128,8 @@ def extracted(c: Context, inputs: Inputs) -> Words:
     )
     grid = (t.rows // channels, t.cols // BOX_IMAGES)
     wanted = (row + iota(grid, 0)) * np.int32(line) + col + iota(grid, 1)
-    found = boxes.at[wanted].get(mode="fill", fill_value=all_ones(src.dtype))
-    window = found.transpose(0, 3, 1, 2).reshape(t.shape)
+    words = boxes.at[wanted].get(mode="fill", fill_value=all_ones(src.dtype))
+    window = words.transpose(0, 3, 1, 2).reshape(t.shape)
     row, col = (
         (n + np.int32(box - 1)) // np.int32(box) * np.int32(box)
         for n, box in zip(sizes(t, old), (channels, BOX_IMAGES), strict=True)
@@ -206,9 +206,9 @@ def _timg2col(c: Context, inputs: Inputs) -> Outputs:
     ):
         where = where * np.int32(extent) + index
     words = lanes(inputs, "src").words.reshape(-1)
-    found = words.at[jnp.where(hit, where, np.int32(0))].get(mode="fill", fill_value=all_ones(d))
+    pixels = words.at[jnp.where(hit, where, np.int32(0))].get(mode="fill", fill_value=all_ones(d))
     pad = d.word.type(image.pad_word & ((1 << d.word_bits) - 1))
-    return {"dst": merge(c, inputs, jnp.where(hit, found, pad))}
+    return {"dst": merge(c, inputs, jnp.where(hit, pixels, pad))}
 
 
 def _position(c: Context, inputs: Inputs, name: str) -> Int32[Array, ""] | np.int32:
@@ -265,9 +265,9 @@ def _into_boxes(c: Context, inputs: Inputs) -> Outputs:
     rows, cols = region.sizes(c.tile(name), region.lanes(inputs, name))
     number = irregular.iota((c.tile("dst").elements,), 0)
     row, col, boxes = _down(number, rows, cols) if down else _across(number, rows, cols)
-    found = old.at[row * cols + col].get(mode="fill", fill_value=0)
-    found = jnp.where(row < rows, found, old.dtype.type(0))
-    return {"dst": irregular.store_first(c, inputs, "dst", found, boxes * _BOX)}
+    words = old.at[row * cols + col].get(mode="fill", fill_value=0)
+    words = jnp.where(row < rows, words, old.dtype.type(0))
+    return {"dst": irregular.store_first(c, inputs, "dst", words, boxes * _BOX)}
 
 
 def _across(

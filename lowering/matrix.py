@@ -276,8 +276,8 @@ def _mx_product(
     a, b = _factor(c, inputs, "a", (m, k), sizes), _factor(c, inputs, "b", (k, n), sizes)
     types = c.dtype("a"), c.dtype("b"), c.dtype("a_scale")
     words = (*a, *b, *(() if start is None else (start,)))
-    found: Array = _fold(types, start is not None)(*(w[None] for w in words))[0]
-    return found
+    product: Array = _fold(types, start is not None)(*(w[None] for w in words))[0]
+    return product
 
 
 def scaled_sums(
@@ -316,8 +316,8 @@ def _fold(
         if 0 in words[0].shape + words[2].shape:
             return jax.vmap(portable)(*words)
         every = jax.vmap(portable)
-        found: Array = platforms.by_platform(every, cuda=merging_gpu.kernel(scaled_product, every))(*words)
-        return found
+        product: Array = platforms.by_platform(every, cuda=merging_gpu.kernel(scaled_product, every))(*words)
+        return product
 
     return slicing.of_batches(fold, 5 if started else 4)
 

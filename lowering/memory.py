@@ -129,10 +129,10 @@ def converted(view: View, layout: GlobalLayout, conv: Conv) -> Converted:
         raise NotExecutableError(Diagnostic("error", message))
     lead = memory_layouts.RANK - len(view.shape)
     names = _WINDOWS[layout]
-    given = zip(names, (1,) * lead + view.shape, (0,) * lead + view.strides, strict=True)
+    sizes = zip(names, (1,) * lead + view.shape, (0,) * lead + view.strides, strict=True)
     shape: dict[str, Scalar] = dict.fromkeys("gncdhw", 1)
     strides: dict[str, Scalar] = dict.fromkeys("gncdhw", 0)
-    for name, extent, stride in given:
+    for name, extent, stride in sizes:
         shape[name], strides[name] = extent, stride
     return Converted(view.offset, shape, strides, conv)
 
@@ -262,8 +262,8 @@ def window_of(c: Context, view: View, tile: str) -> Placed:
 
     For a convolution tile it is one row. On a5 a view that says nothing has the order of a vec tile in NZ.
     """
-    given, t = c.attrs.get("layout"), c.tile(tile)
-    conv, layout = t.conv, given if isinstance(given, GlobalLayout) else view.layout
+    attribute, t = c.attrs.get("layout"), c.tile(tile)
+    conv, layout = t.conv, attribute if isinstance(attribute, GlobalLayout) else view.layout
     if layout is None and c.profile == "a5" and t.loc == Loc.VEC and t.layout == "NZ":
         layout = GlobalLayout.NZ
     if conv is None:
@@ -361,8 +361,8 @@ def _fetched(source: Elements, window: Placed, shape: tuple[int, int], offsets: 
     lines = _lines(window, shape, source) if inner is None else None
     if lines is None:
         return gathered(source)
-    found: Array = lax.platform_dependent(source, cpu=partial(lines.read, shape=shape), default=gathered)
-    return found
+    words: Array = lax.platform_dependent(source, cpu=partial(lines.read, shape=shape), default=gathered)
+    return words
 
 
 def _lines(
@@ -388,8 +388,8 @@ def _require_in_bounds(c: Context, tile: str, lanes: Lanes, memory: GlobalMemory
         return
     allowed = f"transfers inside the window and the buffer of {buffer.shape[0]} elements"
     lanes_of = (*region.sizes(t, lanes), *window.lanes())
-    found = "{}x{} lanes for a window of {}x{}"
-    memory.require("in-bounds", allowed, exceeded(t, lanes, window), found, lanes_of)
+    got = "{}x{} lanes for a window of {}x{}"
+    memory.require("in-bounds", allowed, exceeded(t, lanes, window), got, lanes_of)
     memory.require_elements(allowed, *transferred(t, lanes, window))
 
 

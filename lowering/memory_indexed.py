@@ -131,11 +131,11 @@ def places(c: Context, inputs: Inputs, memory: GlobalMemory, data: str, pick: Co
     cols = lax.broadcasted_iota(np.int64, (1, shape[1]), 1)
     where = table.positions(pick, n, cols)
     rows = table.base + lax.convert_element_type(jnp.minimum(n, BEYOND), np.int64)
-    found = Places(jnp.broadcast_to(where, shape), moved, jnp.broadcast_to(rows, shape))
+    result = Places(jnp.broadcast_to(where, shape), moved, jnp.broadcast_to(rows, shape))
     if memory.require is not None:
         allowed = f"elements inside the buffer of {memory.buffer.shape[0]} elements"
-        memory.require_elements(allowed, *found.reach())
-    return found
+        memory.require_elements(allowed, *result.reach())
+    return result
 
 
 def _picked(c: Context, data: str) -> Coalesce:
@@ -147,8 +147,8 @@ def _picked(c: Context, data: str) -> Coalesce:
 def mgather(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words:
     """The new words of the destination tile; elements outside the buffer read zero."""
     at = places(c, inputs, memory, "dst", _picked(c, "dst"))
-    found = elements_at(memory.buffer, at.targets(memory.buffer))
-    return region.merge(c, inputs, found)
+    elements = elements_at(memory.buffer, at.targets(memory.buffer))
+    return region.merge(c, inputs, elements)
 
 
 @memory_rule("mscatter")

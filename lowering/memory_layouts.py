@@ -104,10 +104,10 @@ class Block:
 
     def taken(self, buffer: Elements) -> Lanes:
         """[rows, cols] of a buffer that the block is inside of."""
-        found = self.rectangle(buffer.shape[0])
-        if found is None:
+        rectangle = self.rectangle(buffer.shape[0])
+        if rectangle is None:
             return self.read(buffer[self.begin : self.end])
-        first, extents, pitch = found
+        first, extents, pitch = rectangle
         part = slice_at(buffer.reshape(-1, pitch), first, extents)
         return part.transpose(self.back).reshape(self.rows, self.cols)
 
@@ -116,9 +116,9 @@ class Block:
 
         ``independent`` as in :func:`slicing.with_slice`.
         """
-        found = self.rectangle(buffer.shape[0])
-        if found is not None and self.span < buffer.shape[0]:
-            first, extents, pitch = found
+        rectangle = self.rectangle(buffer.shape[0])
+        if rectangle is not None and self.span < buffer.shape[0]:
+            first, extents, pitch = rectangle
             lines = buffer.reshape(-1, pitch)
             return with_slice(lines, self._ordered(words).reshape(extents), first, independent).reshape(-1)
         old = None if self.is_dense else buffer[self.begin : self.end]
@@ -141,14 +141,14 @@ class Block:
         Words that are ``costly`` to compute are computed apart. ``around`` are the elements of the buffer,
         for a result that is no update.
         """
-        found = self.rectangle(buffer.shape[0])
+        rectangle = self.rectangle(buffer.shape[0])
         by_axis = tuple(self.runs[i][0] for i in self.back) == (self.rows, self.cols)
-        if found is None or not by_axis or buffer.shape[0] > MOST_AROUND * self.span:
+        if rectangle is None or not by_axis or buffer.shape[0] > MOST_AROUND * self.span:
             row, col = (lax.broadcasted_iota(np.int32, words.shape, axis) for axis in (0, 1))
             inside = (row < limits[0]) & (col < limits[1])
             return self.put(buffer, jnp.where(inside, words, self.taken(buffer)), independent)
         # A choice over all of the buffer is a vector loop, one that reads and writes the same buffer is none.
-        first, extents, pitch = found
+        first, extents, pitch = rectangle
         lines = around.reshape(-1, pitch)
         limits = limits if self.back == (0, 1) else limits[::-1]
         places = [lax.broadcasted_iota(np.int32, lines.shape, axis) for axis in (0, 1)]
@@ -393,11 +393,11 @@ class Window:
 
     def _sizes(self, axes: Sequence[int], lanes: int) -> list[tuple[int, Scalar]]:
         """Extents of some dimensions; the slowest one that counts needs to be no larger than the tile."""
-        found = [(axis, self.shape[axis]) for axis in axes]
-        first = next((i for i, (_, n) in enumerate(found) if not (isinstance(n, int) and n == 1)), None)
-        if first is not None and not isinstance(found[first][1], int):
-            found[first] = (found[first][0], lanes)
-        return found
+        sizes = [(axis, self.shape[axis]) for axis in axes]
+        first = next((i for i, (_, n) in enumerate(sizes) if not (isinstance(n, int) and n == 1)), None)
+        if first is not None and not isinstance(sizes[first][1], int):
+            sizes[first] = (sizes[first][0], lanes)
+        return sizes
 
     def _nested(self, begin: int) -> Block | None:
         if not all(isinstance(n, int) for n in (*self.shape, *self.strides)) or 0 in self.shape:
@@ -519,11 +519,11 @@ class Inner:
 
     def fetched(self, buffer: Elements, offset: Scalar) -> Lanes:
         """[rows, cols] of the buffer."""
-        block, found = self.block, self._lines(buffer.shape[0])
-        if found is None:
+        block, lines = self.block, self._lines(buffer.shape[0])
+        if lines is None:
             at = lax.convert_element_type(offset, np.int32)
             return block.read(slicing.slice_at(buffer, (at,), (block.span,)))
-        pitch, extents = found
+        pitch, extents = lines
         part = slicing.slice_at(buffer.reshape(-1, pitch), self._place(offset, pitch), extents)
         return part.transpose(block.back).reshape(block.rows, block.cols)
 
@@ -532,13 +532,13 @@ class Inner:
 
         ``independent`` as in :func:`slicing.with_slice`.
         """
-        block, found = self.block, self._lines(buffer.shape[0])
-        if found is None:
+        block, some = self.block, self._lines(buffer.shape[0])
+        if some is None:
             at = lax.convert_element_type(offset, np.int32)
             if not block.is_dense:
                 return None
             return slicing.with_slice(buffer, block.written(words), (at,), independent)
-        pitch, extents = found
+        pitch, extents = some
         part = words.reshape([block.runs[i][0] for i in block.back]).transpose(np.argsort(block.back))
         lines = buffer.reshape(-1, pitch)
         place = self._place(offset, pitch)
@@ -563,12 +563,12 @@ def tprefetch(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words | None:
         return None
     t, dst, view, buffer = c.tile("dst"), region.lanes(inputs, "dst"), memory.view, memory.buffer
     line = Window.of(View(view.buffer, view.dtype, view.offset, (t.elements,), (1,)))
-    found = fetch(buffer, line, (1, t.elements))[0]
+    words = fetch(buffer, line, (1, t.elements))[0]
     where = within(line.addresses((1, t.elements)), buffer)[0]
     written, inside = where < np.int32(buffer.shape[0]), region.mask(t, dst)
     if inside is not None:
         written &= inside.reshape(-1)
-    return storage.to_logical(jnp.where(written, found, storage.to_physical(dst.words, t)), t)
+    return storage.to_logical(jnp.where(written, words, storage.to_physical(dst.words, t)), t)
 
 
 @dataclass(frozen=True)
@@ -587,9 +587,9 @@ class Lines:
     def read(self, buffer: Elements, shape: tuple[int, int]) -> Words:
         """The elements on a tile shape; zeros beyond the window and the buffer."""
         width = shape[1 if self.by_row else 0]
-        found = _reader(width)(buffer[None], *self._places(buffer.shape[0], width))[0]
-        found = lax.select(self._mask(found.shape), found, jnp.zeros_like(found))
-        return found if self.by_row else found.T
+        words = _reader(width)(buffer[None], *self._places(buffer.shape[0], width))[0]
+        words = lax.select(self._mask(words.shape), words, jnp.zeros_like(words))
+        return words if self.by_row else words.T
 
     def _mask(self, shape: tuple[int, ...]) -> Bool[Array, "lines width"]:
         """Which elements of lines are in the window."""
@@ -598,8 +598,8 @@ class Lines:
             for axis, (side, limit) in enumerate((((shape[0], 1), self.count), ((1, shape[1]), self.length)))
             if not (isinstance(limit, int) and limit >= shape[axis])
         ]
-        found = parts[0] & parts[-1] if parts else np.ones((1, 1), bool)
-        return jnp.broadcast_to(found, shape)
+        mask = parts[0] & parts[-1] if parts else np.ones((1, 1), bool)
+        return jnp.broadcast_to(mask, shape)
 
     def limited(self, rows: Scalar, cols: Scalar) -> Lines:
         """The lines of a window that ends at the latest after some rows and columns of the tile."""

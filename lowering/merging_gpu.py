@@ -181,13 +181,13 @@ def _rises(shape: Shape, job: _Lists) -> Any:
 
     def look(chunk: Any, rises: Any) -> Any:
         number = _numbers(chunk)
-        found, key = _places(shape, job, number), job.key(number)
+        places, key = _places(shape, job, number), job.key(number)
         greater = key > job.key(number - _ONE)
-        for place in found.places:
+        for place in places.places:
             greater = greater & (place != _ZERO)
         if shape.type.is_float:
             greater = greater | (key == _nan(key))
-        return jnp.maximum(rises, jnp.max(lax.convert_element_type(greater & found.listed, np.int32)))
+        return jnp.maximum(rises, jnp.max(lax.convert_element_type(greater & places.listed, np.int32)))
 
     return lax.fori_loop(_ZERO, _chunks(shape.records), look, _ZERO) != _ZERO
 
@@ -229,13 +229,13 @@ def _at_once(shape: Shape, job: _Lists, rises: Any) -> list[Any]:
 
     def write(chunk: Any, taken: Any) -> Any:
         number = _numbers(chunk)
-        found = _places(shape, job, number)
-        rank = _rank(shape, job, number, found)
+        places = _places(shape, job, number)
+        rank = _rank(shape, job, number, places)
         # Every place is written once, as the threads of a program do not wait for each other.
-        job.write(rank, jnp.where(rank < end, number, _NONE), found.listed & (rank < np.int32(shape.wanted)))
+        job.write(rank, jnp.where(rank < end, number, _NONE), places.listed & (rank < np.int32(shape.wanted)))
         beyond = (number >= total) & (number < np.int32(shape.wanted))
         job.write(number, lax.full_like(number, -1), beyond)
-        own = [(p != _NONE) & (rank < end) for p in found.places]
+        own = [(p != _NONE) & (rank < end) for p in places.places]
         return tuple(
             t + jnp.sum(lax.convert_element_type(o, np.int32), dtype=np.int32)
             for t, o in zip(taken, own, strict=True)

@@ -101,8 +101,8 @@ def jitted(call: RegisterCall) -> Callable[..., tuple[Any, ...]]:
 
 def computed(call: MicroCall, semantics: Semantics, *operands: Any) -> tuple[Any, ...]:
     """The results of an operation on registers."""
-    given = tuple(sorted(call.attributes.items()))
-    return jitted(RegisterCall(call.name, call.types, call.results, given, semantics))(*operands)
+    attributes = tuple(sorted(call.attributes.items()))
+    return jitted(RegisterCall(call.name, call.types, call.results, attributes, semantics))(*operands)
 
 
 @cache
@@ -125,8 +125,8 @@ def image(bits: Shaped[Array, " lanes"]) -> Shaped[Array, " 256"]:
 
 def register_width(call: MicroCall) -> int:
     """Bits of an element of the register that an operation loads or stores."""
-    found = next(t for t in (*call.results, *call.types) if isinstance(t, Lanes) and t.lanes > 1)
-    return found.dtype.word_bits
+    register = next(t for t in (*call.results, *call.types) if isinstance(t, Lanes) and t.lanes > 1)
+    return register.dtype.word_bits
 
 
 def result_width(call: MicroCall) -> int:

@@ -123,8 +123,10 @@ def by_platform(
         def call(*leaves: Shaped[Array, "..."]) -> Sequence[Shaped[Array, "..."]]:
             # Batching and lowering come here outside of the 64-bit scope.
             with x64():
-                found, results[structure] = jax.tree.flatten(code(*jax.tree.unflatten(structure, leaves)))
-            return tuple(found)
+                flat_results, results[structure] = jax.tree.flatten(
+                    code(*jax.tree.unflatten(structure, leaves))
+                )
+            return tuple(flat_results)
 
         call.__name__ = getattr(primary, "__name__", "pto")
         return call
@@ -136,8 +138,8 @@ def by_platform(
 
     def choose(*trees: Any) -> Any:
         leaves, structure = jax.tree.flatten(trees)
-        found = _choose.bind(*leaves, choice=choice(structure))
-        return jax.tree.unflatten(results[structure], found)
+        flat_results = _choose.bind(*leaves, choice=choice(structure))
+        return jax.tree.unflatten(results[structure], flat_results)
 
     return choose
 

@@ -202,8 +202,8 @@ def _least_scaled(
         # Out of float32's range, as scales below are.
         scale = jnp.where(s > np.uint8(254 - high + 127), np.uint8(0), s)
         spread = jnp.repeat(scale, SCALE_GROUP, axis=axis)[:, : o.shape[1], : o.shape[2]]
-        found = _smallest(jnp.where(_is_zero(o, d), np.uint8(255), spread))
-        field = lax.convert_element_type(found, np.int32) + np.int32(low - 127)
+        exponent = _smallest(jnp.where(_is_zero(o, d), np.uint8(255), spread))
+        field = lax.convert_element_type(exponent, np.int32) + np.int32(low - 127)
         least.append(lax.convert_element_type(jnp.maximum(field, np.int32(0)), U32))
     return least[0], least[1]
 
@@ -414,8 +414,8 @@ def _smallest(words: UInt[Array, "batch _ _"]) -> UInt[Array, ""]:
     for i in range(1, slices):
         least = jnp.minimum(least, words[:, i])
     none = words.dtype.type(np.iinfo(words.dtype).max)
-    found: Array = lax.reduce(least, none, lax.min, (0, 1))
-    return found
+    smallest: Array = lax.reduce(least, none, lax.min, (0, 1))
+    return smallest
 
 
 @lru_cache(maxsize=64)

@@ -107,12 +107,12 @@ def _accumulate(
         lines, size = source_lines(c, inputs, along)
         odd: Literal["first", "last"] = "first" if c.profile == "a2a3" else "last"
         return folds.tree_sum(a, lines, size, odd)
-    given = c.arithmetic("src")
-    assert not isinstance(given, Integer)
+    own = c.arithmetic("src")
+    assert not isinstance(own, Integer)
 
     def fold(words: Words) -> UInt[Array, " lanes"]:
         words = folds.mask_lines(words, size, folds.identity(operation, source), axis)
-        return folds.left_fold(a, given, operation, words, axis)
+        return folds.left_fold(a, own, operation, words, axis)
 
     return platforms.apart(fold, words, size)
 
@@ -127,8 +127,8 @@ def _extreme(name: str, along: Along, largest: bool) -> None:
     def apply(c: Context, inputs: Inputs) -> Outputs:
         source, dst = c.dtype("src"), c.dtype("dst")
         words, size = source_words(c, inputs, along)
-        found = folds.extreme(c.arithmetic("src"), words, largest, size, _AXES[along])
-        result = flush(c, convert.cast(found, source, dst), dst)
+        extremes = folds.extreme(c.arithmetic("src"), words, largest, size, _AXES[along])
+        result = flush(c, convert.cast(extremes, source, dst), dst)
         return {
             "dst": store_line(c, inputs, along, result, unless_empty=c.profile != "cpu_sim" or not largest)
         }
@@ -253,7 +253,7 @@ def _arithmetic_rule(
 ) -> None:
     @rule(name)
     def apply(c: Context, inputs: Inputs) -> Outputs:
-        a, given = c.arithmetic(), zip(("src0", "src1"), words(c, inputs), strict=True)
+        a, sources = c.arithmetic(), zip(("src0", "src1"), words(c, inputs), strict=True)
 
         def number(name: str, words: UInt[Array, "..."]) -> Num:
             n = known(c, inputs, name)
@@ -261,7 +261,7 @@ def _arithmetic_rule(
                 words = bits.once(words)
             return a.decode(words) if n is None else n
 
-        return computed(c, inputs, f(a, *(number(*g) for g in given)))
+        return computed(c, inputs, f(a, *(number(*g) for g in sources)))
 
 
 def _selection_rule(

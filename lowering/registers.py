@@ -50,8 +50,8 @@ def on_images(
 ) -> tuple[Shaped[Array, "..."], ...]:
     """A rule on lanes applied to images of masks."""
     stride = REGISTER_BYTES // governed(call)
-    found = function(call, *(v[::stride] if v.dtype == np.bool_ else v for v in operands))
-    return tuple(image(v) if v.dtype == np.bool_ else v for v in found)
+    results = function(call, *(v[::stride] if v.dtype == np.bool_ else v for v in operands))
+    return tuple(image(v) if v.dtype == np.bool_ else v for v in results)
 
 
 def zeroed(mask: Active, words: Lanes) -> Lanes:
@@ -520,8 +520,8 @@ def _position(flags: Active) -> Int32[Array, " one"]:
     """The first lane that is set."""
     count = np.int32(flags.shape[0])
     places = jnp.where(flags, lax.iota(np.int32, flags.shape[0]), count)
-    found: Array = lax.reduce(places, count, lax.min, (0,))
-    return found.reshape(1)
+    position: Array = lax.reduce(places, count, lax.min, (0,))
+    return position.reshape(1)
 
 
 def _searched(call: RegisterCall, words: Lanes, mask: Active, largest: bool) -> tuple[Lanes, Lanes, Active]:
@@ -534,8 +534,8 @@ def _searched(call: RegisterCall, words: Lanes, mask: Active, largest: bool) -> 
 
 @lane_rule("vcmax", "vcmin")
 def _extreme(call: RegisterCall, words: Lanes, mask: Active) -> tuple[Lanes, ...]:
-    _, best, found = _searched(call, words, mask, call.name == "vcmax")
-    position = lax.convert_element_type(_position(found), words.dtype)
+    _, best, place = _searched(call, words, mask, call.name == "vcmax")
+    position = lax.convert_element_type(_position(place), words.dtype)
     return (first_of(words.shape[0], best, position),)
 
 
@@ -548,8 +548,8 @@ def _block_extremes(call: RegisterCall, words: Lanes, mask: Active) -> tuple[Lan
 
 @lane_rule("vcbmax", "vcbmin")
 def _extreme_lanes(call: RegisterCall, words: Lanes, mask: Active) -> tuple[Array, ...]:
-    _, best, found = _searched(call, words, mask, call.name == "vcbmax")
-    return first_of(words.shape[0], best), mask & found
+    _, best, place = _searched(call, words, mask, call.name == "vcbmax")
+    return first_of(words.shape[0], best), mask & place
 
 
 @lane_rule("dhistv2", "chistv2")

@@ -222,8 +222,8 @@ class GlobalMemory:
         """The run-time rule that the elements from ``first`` to ``last`` (int64) are in the buffer."""
         if self.require is not None:
             outside = (first < np.int64(0)) | (last >= np.int64(self.buffer.shape[0]))
-            found = f"elements {{}} to {{}} of {self.view.buffer}"
-            self.require("in-bounds", allowed, (first <= last) & outside, found, (first, last))
+            got = f"elements {{}} to {{}} of {self.view.buffer}"
+            self.require("in-bounds", allowed, (first <= last) & outside, got, (first, last))
 
 
 #: Gives the new words of the destination, which is a tile (also a :class:`Result`) or the buffer; None where

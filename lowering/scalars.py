@@ -118,10 +118,10 @@ def _integer(operation: str, values: Sequence[Shaped[Array, ""]], source: DType)
     target = native(source)
     if source == I1 or operation in _UNSIGNED:
         values = [_unsigned(v) for v in values]
-    found = _INTEGER[operation](*values)
+    result = _INTEGER[operation](*values)
     if source == I1:
-        return _truncate(found, source, I1)
-    return found if found.dtype == target else lax.bitcast_convert_type(found, target)
+        return _truncate(result, source, I1)
+    return result if result.dtype == target else lax.bitcast_convert_type(result, target)
 
 
 def _floor(x: Integers, y: Integers) -> Integers:

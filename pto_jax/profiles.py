@@ -143,12 +143,12 @@ def profile(name: str | Profile) -> Profile:
     """
     if isinstance(name, Profile):
         return name
-    found = PROFILES.get(name) if isinstance(name, str) else None
-    if found is None:
+    selected = PROFILES.get(name) if isinstance(name, str) else None
+    if selected is None:
         close = nearest(name, PROFILES)
         fix = f'profile="{close}"' if close else ""
         raise ArgumentError(f"unknown profile {name!r}", allowed=", ".join(PROFILES), fix=fix)
-    return found
+    return selected
 
 
 #: What the assembler's option for the architecture may be.

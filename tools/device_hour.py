@@ -105,8 +105,8 @@ def _declaration(name: str, device: Any) -> Result:
 def _outcome(outcome: device_check.Outcome) -> Result:
     # An operation that raises has no lanes, and is a failure all the same.
     different = max(outcome.different, len(outcome.failures))
-    found: Result = {"lanes": outcome.lanes, "different": different, "ulp": outcome.ulp}
-    return found | ({"failures": outcome.failures[:3]} if outcome.failures else {})
+    result: Result = {"lanes": outcome.lanes, "different": different, "ulp": outcome.ulp}
+    return result | ({"failures": outcome.failures[:3]} if outcome.failures else {})
 
 
 def _example(name: str, batch: int, device: Any) -> Result:
@@ -174,14 +174,14 @@ def _cpu() -> Any:
 
 
 def _times(name: str, batch: int, device: Any) -> Result:
-    found: Result = {}
+    times: Result = {}
     with jax.default_device(device):
         values = list(bench_examples.batch(EXAMPLES[name], batch).values())
         for numerics in NUMERICS:
             ours, by_hand = bench_examples.calls(EXAMPLES[name], numerics)
-            found[f"{numerics} us"] = _least(ours, *values)
-            found["jnp us"] = _least(by_hand, *values)
-    return found
+            times[f"{numerics} us"] = _least(ours, *values)
+            times["jnp us"] = _least(by_hand, *values)
+    return times
 
 
 def _copy(device: Any) -> Result:
@@ -215,14 +215,14 @@ def _launches(name: str, numerics: Numerics, device: Any) -> Result:
 
 def _kernels(folder: Path) -> Counter[str]:
     """How often the streams of a GPU executed each kernel of a profile."""
-    found: Counter[str] = Counter()
+    kernels: Counter[str] = Counter()
     for path in folder.rglob("*.xplane.pb"):
         for plane in jax.profiler.ProfileData.from_file(str(path)).planes:
             if plane.name.startswith("/device:GPU"):
                 for line in plane.lines:
                     if line.name.startswith("Stream"):
-                        found.update(event.name for event in line.events)
-    return found
+                        kernels.update(event.name for event in line.events)
+    return kernels
 
 
 # -- the hour ----------------------------------------------------------------------------------------
@@ -230,10 +230,10 @@ def _kernels(folder: Path) -> Counter[str]:
 
 def run(todo: Sequence[Step], device: Any, file: Path | None, seconds: float) -> dict[str, Result]:
     """Do what the file does not have yet, until the time is up; returns all results by the steps' keys."""
-    found = _kept(file, device)
+    results = _kept(file, device)
     end = time.monotonic() + seconds
     for number, step in enumerate(todo, 1):
-        if step.key in found or time.monotonic() > end:
+        if step.key in results or time.monotonic() > end:
             continue
         started = time.monotonic()
         try:
@@ -241,11 +241,11 @@ def run(todo: Sequence[Step], device: Any, file: Path | None, seconds: float) ->
         except Exception as error:
             # What this device cannot do must not hide what it can.
             result = {"error": brief(error), "different": 1}
-        found[step.key] = result | {"seconds": round(time.monotonic() - started, 2)}
+        results[step.key] = result | {"seconds": round(time.monotonic() - started, 2)}
         print(f"{number} of {len(todo)} {step.key}: {_shown(result)}", file=sys.stderr, flush=True)
         if file is not None:
-            write_text(file, json.dumps({"device": _named(device), "results": found}, indent=1) + "\n")
-    return found
+            write_text(file, json.dumps({"device": _named(device), "results": results}, indent=1) + "\n")
+    return results
 
 
 def _kept(file: Path | None, device: Any) -> dict[str, Result]:
@@ -304,14 +304,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise ArgumentError("--minutes, --batch: got a number that is not positive", allowed="1 or more")
         device = device_check.select_device(args.device)
         todo = list(steps(args.batch, args.only))
-        found = run(todo, device, args.json, 60 * args.minutes)
+        results = run(todo, device, args.json, 60 * args.minutes)
     except PtoError as error:
         print(f"{parser.prog}: error: {error}", file=sys.stderr)
         return 2
-    print(report(todo, found, device))
-    if any(found[s.key].get("different") for s in todo if s.key in found):
+    print(report(todo, results, device))
+    if any(results[s.key].get("different") for s in todo if s.key in results):
         return 1
-    return 0 if all(s.key in found for s in todo) else 3
+    return 0 if all(s.key in results for s in todo) else 3
 
 
 if __name__ == "__main__":

@@ -47,9 +47,9 @@ def picture() -> Picture:
 
 def of_the_tutorial() -> dict[Path, Picture]:
     """On-chip memory and pipes of the kernel that the tutorial defines first."""
-    found = re.search(r"^```python\n(.*?)^```$", TUTORIAL.read_text(encoding="utf-8"), re.M | re.S)
-    assert found is not None
-    source, name = found[1].partition("\n\n\nX = ")[0], "first_kernel.py"
+    match = re.search(r"^```python\n(.*?)^```$", TUTORIAL.read_text(encoding="utf-8"), re.M | re.S)
+    assert match is not None
+    source, name = match[1].partition("\n\n\nX = ")[0], "first_kernel.py"
     # The builder names values after the variables of the source.
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     names: dict[str, Any] = {}

@@ -157,11 +157,11 @@ def _op(instruction: isa.Instruction) -> Iterator[str]:
         sources = [f"{n}: {_source(instruction.operand(n))}" for n in form]
         leading = [*sources, *(["/"] if sources else []), "*", *keywords]
         result = _result(instruction, form)
-        for checks, given in (
+        for checks, signature in (
             ("Literal[False] = ...", result),
             ("Literal[True]", f"tuple[{result}, Report]"),
         ):
-            overloads.append(([*leading, f"checks: {checks}"], given))
+            overloads.append(([*leading, f"checks: {checks}"], signature))
     yield from _defined(op_types.python_name(instruction), (), overloads)
 
 

@@ -45,11 +45,11 @@ def select_entry(program: Program, entry: str | None) -> Function:
     if calls is not None:
         raise VerifyError(calls)
     if entry is not None:
-        found = program.function(entry) if isinstance(entry, str) else None
-        if found is None:
+        selected = program.function(entry) if isinstance(entry, str) else None
+        if selected is None:
             names = ", ".join(f.name for f in program.functions) or "none"
             raise ArgumentError(f"entry: got {entry!r}", allowed=names)
-        return found
+        return selected
     entries = [f for f in program.entries if f.body.ops]
     if len(entries) == 1:
         return entries[0]
@@ -112,9 +112,9 @@ def _accessed(
                 yield from of(value.name)
         callee = called(program, op)
         if callee is not None and callee.name not in active:
-            given = {p.name: v.name for p, v in zip(callee.args, op.ins, strict=False)}
+            arguments = {p.name: v.name for p, v in zip(callee.args, op.ins, strict=False)}
             for inner in _accessed(program, callee, access, active | {function.name}):
-                yield from of(given.get(inner))
+                yield from of(arguments.get(inner))
             if any(map(of_number, callee.walk())):
                 yield from (a.name for a in function.args if isinstance(a.type, GlobalTypes))
 
@@ -177,8 +177,8 @@ def memref_extent(t: MemRefType) -> int:
 
 def strides_of(dims: Sequence[int | None], strides: Sequence[int | None] | None) -> tuple[int, ...]:
     """Element strides of a memref of known sizes; contiguous where none are given."""
-    found = [math.prod(d or 0 for d in dims[i + 1 :]) for i in range(len(dims))]
-    return tuple(s if s is not None else c for s, c in zip(strides or found, found, strict=True))
+    result = [math.prod(d or 0 for d in dims[i + 1 :]) for i in range(len(dims))]
+    return tuple(s if s is not None else c for s, c in zip(strides or result, result, strict=True))
 
 
 def _extent(op: Op, known: OperandFacts) -> int:
@@ -285,14 +285,14 @@ def contexts(program: Program, function: Function) -> dict[str, str]:
     >>> contexts(program, program.functions[0])
     {}
     """
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for name, windows in moved_windows(program, function).items():
         named = _named(function, name)
         if len(windows) == 1:
-            found[name] = next(iter(windows))
+            texts[name] = next(iter(windows))
         elif named is not None and (not windows or named in windows):
-            found[name] = named
-    return found
+            texts[name] = named
+    return texts
 
 
 def moved_windows(program: Program, function: Function) -> dict[str, list[str]]:
@@ -339,7 +339,7 @@ def _is_buffer(function: Function, name: str) -> bool:
 
 def _behind(program: Program, values: list[Value], made: dict[str, Op], records: frozenset[str]) -> set[str]:
     """The records that some numbers are computed from, if a difference is among them."""
-    found, pending, seen = set[str](), [v.name for v in values], set[str]()
+    names, pending, seen = set[str](), [v.name for v in values], set[str]()
     differs = False
     while pending:
         name = pending.pop()
@@ -347,9 +347,9 @@ def _behind(program: Program, values: list[Value], made: dict[str, Op], records:
             continue
         seen.add(name)
         if name in records:
-            found.add(name)
+            names.add(name)
         elif name in made:
             pending += [v.name for v in made[name].ins]
             callee = called(program, made[name])
             differs |= any(op.name == _DIFFERENCE for op in (made[name], *(callee.walk() if callee else ())))
-    return found if differs else set()
+    return names if differs else set()

@@ -139,9 +139,9 @@ class Facts:
 
     def kept(self) -> Facts:
         """What this path knows by itself, without what is around it."""
-        found = Facts()
-        found._changed = {**self._own, **self._changed}
-        return found
+        facts = Facts()
+        facts._changed = {**self._own, **self._changed}
+        return facts
 
 
 _NONE: Mapping[str, Any] = {}
@@ -169,24 +169,24 @@ NOTHING = OperandFacts()
 def operand_facts(values: tuple[Value, ...], facts: Facts) -> OperandFacts:
     """The facts of some values at a place."""
     # Most operations know nothing of most kinds, and a program keeps one of these for each operation.
-    found: dict[str, dict[str, Any]] = {}
+    result: dict[str, dict[str, Any]] = {}
     for value in values:
         name, fact = value.name, facts[value.name]
         if isinstance(fact, TileFact):
             if fact.valid is not None:
-                found.setdefault("valid", {})[name] = fact.valid
+                result.setdefault("valid", {})[name] = fact.valid
             if fact.bytes is not None:
-                found.setdefault("bytes", {})[name] = fact.bytes
+                result.setdefault("bytes", {})[name] = fact.bytes
         elif isinstance(fact, ViewFact):
             if fact.extents is not None:
-                found.setdefault("extents", {})[name] = fact.extents
+                result.setdefault("extents", {})[name] = fact.extents
             if fact.layout is not None:
-                found.setdefault("layouts", {})[name] = fact.layout
+                result.setdefault("layouts", {})[name] = fact.layout
         elif isinstance(fact, PointerFact):
-            found.setdefault("pointers", {})[name] = fact
+            result.setdefault("pointers", {})[name] = fact
         elif fact is not None:
-            found.setdefault("numbers", {})[name] = fact
-    return OperandFacts(**found) if found else NOTHING
+            result.setdefault("numbers", {})[name] = fact
+    return OperandFacts(**result) if result else NOTHING
 
 
 #: The number that an operation yields when others are known, None where it is not.

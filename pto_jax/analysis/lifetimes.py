@@ -110,10 +110,10 @@ class Lifetimes:
     def visit(self, visit: Visit) -> None:
         """Go through the function from its end; operations in loops are visited until nothing changes."""
         self._heads.clear()
-        given = 0
+        count = 0
         for name in self.resolved.program.fragment_results:
-            given |= self.over.get(name, 0)
-        self._region(self.function.body, given, visit)
+            count |= self.over.get(name, 0)
+        self._region(self.function.body, count, visit)
 
     def listed(self, tiles: int) -> Iterator[Tile]:
         """The tiles of a set, in the order of the text."""

@@ -66,18 +66,18 @@ def number_of(op: Op) -> int:
 
 def buffers_of(function: Function) -> dict[str, Buffer]:
     """Reserved buffers by the name of the value that is their address."""
-    found: dict[str, Buffer] = {}
+    buffers: dict[str, Buffer] = {}
     for op in uses(function, "reserve", "import"):
         peer, name = op.attrs.get("peer_func"), op.attrs.get("name")
         owner = peer.name if isinstance(peer, Symbol) else function.name
-        found |= {result.name: (owner, str(name)) for result in op.results}
-    return found
+        buffers |= {result.name: (owner, str(name)) for result in op.results}
+    return buffers
 
 
 def ends(function: Function) -> list[End]:
     """The initialisations of a function, in the order of the text."""
     buffers = buffers_of(function)
-    found = []
+    result = []
     for op in uses(function, "initialise"):
         core = traits_of(op).core
         named = dict(BUFFERS)
@@ -85,10 +85,10 @@ def ends(function: Function) -> list[End]:
             mask = op.attrs.get("dir_mask")
             named = {bit: name for bit, name in zip((1, 2), _LOCAL, strict=True) if mask == 3}
             named = named or {mask if isinstance(mask, int) else 1: _LOCAL[0]}
-        given = {bit: v.name for bit, name in named.items() for v in _operand(op, name)}
-        own = {bit: buffers[name] for bit, name in given.items() if name in buffers}
-        found.append(End(function.name, op, core, number_of(op), own))
-    return found
+        operands = {bit: v.name for bit, name in named.items() for v in _operand(op, name)}
+        own = {bit: buffers[name] for bit, name in operands.items() if name in buffers}
+        result.append(End(function.name, op, core, number_of(op), own))
+    return result
 
 
 def _operand(op: Op, name: str) -> tuple[Value, ...]:
@@ -107,7 +107,7 @@ def end_of(function: Function, op: Op) -> End | None:
 
 def popped(program: Program, key: Key) -> list[tuple[Op, TileType]]:
     """The pops of vector cores from a pipe that give tiles, with these."""
-    found = []
+    tiles = []
     for function in program.functions:
         numbers = {
             e.number for e in ends(function) if e.core is KernelKind.VECTOR and e.mask & 1 and e.key(1) == key
@@ -115,8 +115,8 @@ def popped(program: Program, key: Key) -> list[tuple[Op, TileType]]:
         for op in uses(function, "pop"):
             if traits_of(op).core is KernelKind.VECTOR and number_of(op) in numbers and op.results:
                 t = op.results[0].type
-                found += [(op, t)] if isinstance(t, TileType) else []
-    return found
+                tiles += [(op, t)] if isinstance(t, TileType) else []
+    return tiles
 
 
 def slot_views(function: Function) -> Iterator[tuple[Value, Value]]:

@@ -19,25 +19,25 @@ GlobalTypes = ir.PtrType | ir.MemRefType | ir.TensorViewType | ir.PartitionViewT
 
 def roots(program: ir.Program, function: ir.Function) -> Mapping[str, frozenset[str]]:
     """For every pointer and view: the arguments it may come from."""
-    found: dict[str, frozenset[str]] = {
+    origins: dict[str, frozenset[str]] = {
         a.name: frozenset({a.name}) for a in function.args if isinstance(a.type, GlobalTypes)
     }
 
-    anywhere = frozenset(found)
-    found |= {op.results[0].name: anywhere for op in function.walk() if of_number(op)}
+    anywhere = frozenset(origins)
+    origins |= {op.results[0].name: anywhere for op in function.walk() if of_number(op)}
 
     def transfer(pairs: Sequence[tuple[ir.Value, ir.Value]]) -> bool:
         changed = False
         for target, source in pairs:
-            before = found.get(target.name, frozenset())
-            if not found.get(source.name, before) <= before:
-                found[target.name], changed = before | found[source.name], True
+            before = origins.get(target.name, frozenset())
+            if not origins.get(source.name, before) <= before:
+                origins[target.name], changed = before | origins[source.name], True
         return changed
 
     dataflow.raise_values(
         [*(tuple(_flows(program, op)) for op in function.walk()), tuple(pipes.slot_views(function))], transfer
     )
-    return found
+    return origins
 
 
 def of_number(op: ir.Op) -> bool:
@@ -79,9 +79,9 @@ def forwarded(program: ir.Program, call: ir.Op) -> Iterator[list[ir.Value]]:
     if callee is None:
         return
     inner = roots(program, callee)
-    given = {p.name: v for p, v in zip(callee.args, call.ins, strict=False)}
+    arguments = {p.name: v for p, v in zip(callee.args, call.ins, strict=False)}
     for v in handed_on(callee.body):
-        yield [given[name] for name in inner.get(v.name, ())]
+        yield [arguments[name] for name in inner.get(v.name, ())]
 
 
 def called(program: ir.Program, op: ir.Op) -> ir.Function | None:
@@ -188,7 +188,7 @@ def region_writes(op: Op, written: Callable[[Op], Iterable[Value]]) -> RegionWri
     """
     allocations: list[Op] = []
     origins: dict[str, Origin] = {}
-    found: dict[Origin, None] = {}
+    result: dict[Origin, None] = {}
     for inner in op.walk():
         pair, place = aliased(inner), placed(inner)
         for name, source in entered(inner) if pair is None else (pair,):
@@ -197,5 +197,5 @@ def region_writes(op: Op, written: Callable[[Op], Iterable[Value]]) -> RegionWri
             origins[place[0].name] = len(allocations)
             allocations.append(inner)
         for value in written(inner):
-            found.setdefault(origins.get(value.name, value.name))
-    return RegionWrites(tuple(allocations), tuple(found))
+            result.setdefault(origins.get(value.name, value.name))
+    return RegionWrites(tuple(allocations), tuple(result))

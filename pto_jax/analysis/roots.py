@@ -18,11 +18,11 @@ def roots(program: Program) -> list[Function]:
 
 def cores_of(program: Program) -> Mapping[int, KernelKind]:
     """By the identities of operations: the kind of core that executes them, where the text says it."""
-    found: dict[int, KernelKind] = {}
+    kinds: dict[int, KernelKind] = {}
     for function in program.functions:
         kind = function.attrs.get("pto.kernel_kind")
-        found.update(_inside(function.body, kind if isinstance(kind, KernelKind) else None))
-    return found
+        kinds.update(_inside(function.body, kind if isinstance(kind, KernelKind) else None))
+    return kinds
 
 
 def hands_token(op: Op) -> bool:

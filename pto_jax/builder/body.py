@@ -85,11 +85,11 @@ class Block:
         node = next((n for n in self.nodes if any(handle is r for r in n.results)), None)
         line = node.span.text.strip() if node is not None and node.span is not None else ""
         loop = _LOOP.fullmatch(self.span.text.strip()) if self.span is not None else None
-        given = _ASSIGNED.fullmatch(line)
-        if loop is None or given is None:
+        assignment = _ASSIGNED.fullmatch(line)
+        if loop is None or assignment is None:
             return ""
-        name, step = given.group(1), given.group(3)
-        value = f"{name} {given.group(2)} ({step})" if given.group(2) else step
+        name, step = assignment.group(1), assignment.group(3)
+        value = f"{name} {assignment.group(2)} ({step})" if assignment.group(2) else step
         variable, bounds = loop.groups()
         return (
             f"\n    loop = pto.range({bounds}, carried=[{name}])\n    for {variable}, {name} in loop:\n"

@@ -108,8 +108,8 @@ class Failure:
     got: str
 
     def __str__(self) -> str:
-        given = ", ".join(f"{name} {words}" for name, words in self.inputs.items())
-        return f"{given}: {self.got}, wanted {self.wanted}"
+        operands = ", ".join(f"{name} {words}" for name, words in self.inputs.items())
+        return f"{operands}: {self.got}, wanted {self.wanted}"
 
 
 @dataclass
@@ -201,15 +201,15 @@ def _part(row: Row, names: list[str], name: str, numbers: NDArray[Any]) -> NDArr
 
 
 def _case(row: Row, program: Program, words: dict[str, NDArray[Any]], index: int) -> Case:
-    given = {}
+    inputs = {}
     for a in program.functions[0].args:
         assert isinstance(a.type, TileType | ScalarType), a
         shape = a.type.shape if isinstance(a.type, TileType) else ()
-        given[a.name] = Input(a.type, words.get(a.name, np.zeros(shape, a.type.dtype.word)))
+        inputs[a.name] = Input(a.type, words.get(a.name, np.zeros(shape, a.type.dtype.word)))
     bounds = row.sample.instruction.ulp
     ulp = {n: bounds[t.dtype.name] for n, t in row.destinations.items() if t.dtype.name in bounds}
     name = f"{zlib.crc32(row.label.encode()):08x}{index:08x}"
-    return Case(name, 0, index, row.profile, program, given, ulp)
+    return Case(name, 0, index, row.profile, program, inputs, ulp)
 
 
 def exhaust(row: Row, reference: Target, tested: Target, device: str = "") -> Result:

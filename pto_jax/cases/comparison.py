@@ -95,8 +95,8 @@ def compare_cases(
 ) -> Iterator[Outcome]:
     """Some cases on both machines; a machine that takes many at once gets all of them."""
     both = zip(cases, attempts(reference, cases), attempts(tested, cases), strict=True)
-    for case, wanted, found in both:
-        yield _compared(case, reference, tested, wanted, found, watch)
+    for case, wanted, result in both:
+        yield _compared(case, reference, tested, wanted, result, watch)
 
 
 def _compared(
@@ -178,9 +178,9 @@ class _Lazily:
         """What a device gave, with the wanted bits where any are right."""
         outputs = dict(found.outputs)
         for name, value in wanted.outputs.items():
-            given = outputs.get(name)
-            if given is not None and mismatch(self._case, name, given, value, "") is not None:
-                outputs[name] = self.bits.settled(name, value, given)
+            run = outputs.get(name)
+            if run is not None and mismatch(self._case, name, run, value, "") is not None:
+                outputs[name] = self.bits.settled(name, value, run)
         return replace(found, outputs=outputs)
 
     def leaves_nothing(self, wanted: Run) -> bool:

@@ -230,9 +230,9 @@ class _Maker:
         self.before += self._views(name, whole, (rows, cols))
         self.before += self._part(whole, window, (rows, cols))
         sizes = [("valid_row", rows, t.v_row), ("valid_col", cols, t.v_col)]
-        given = [(group, n) for group, n, static in sizes if static is None]
-        numbers = tuple(self._number(n) for _, n in given)
-        groups = tuple((group, 1) for group, _ in given)
+        dynamic = [(group, n) for group, n, static in sizes if static is None]
+        numbers = tuple(self._number(n) for _, n in dynamic)
+        groups = tuple((group, 1) for group, _ in dynamic)
         self.before.append(ir.Op(views.ALLOC_TILE, numbers, results=(tile,), groups=groups))
         self.before.append(ir.Op(memory.TLOAD, (window,), (tile,)))
         if stored:

@@ -336,8 +336,14 @@ def _diff(args: argparse.Namespace) -> int:
     scalars = windows.pop("scalars") if windows else dict(map(options.scalar, args.arg))
     after = args.language_after or args.language
     bounds = dict(map(options.ulp_bound, args.ulp))
-    given = {"scalars": scalars, "ulp": bounds, "more": tuple(args.more), "language_after": after, **windows}
-    chosen = options.of_command(options.DiffOptions, args, **given)
+    more = {
+        "scalars": scalars,
+        "ulp": bounds,
+        "more": tuple(args.more),
+        "language_after": after,
+        **windows,
+    }
+    chosen = options.of_command(options.DiffOptions, args, **more)
     if chosen.sync:
         # Compares texts and executes nothing, so that it needs no JAX.
         from .diff_sync import diff_sync as compare

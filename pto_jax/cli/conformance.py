@@ -51,5 +51,5 @@ def _vectors(args: argparse.Namespace) -> ConformanceReport:
         from ..vectors.conformance import run_case_oracle
 
         execute = partial(run_case_oracle, profile=target)
-    given = {"profile": args.profile, "executor": args.executor}
-    return run_conformance(args.paths, execute, given, together)
+    options = {"profile": args.profile, "executor": args.executor}
+    return run_conformance(args.paths, execute, options, together)

@@ -50,8 +50,8 @@ def diff_corpus(options: DiffOptions) -> bool:
             print(counted(seen), file=sys.stderr, flush=True)
 
     if options.series:
-        given = [options.before, *([options.after] if options.after else []), *options.more]
-        listed = dumps([Path(p) for p in given])
+        paths = [options.before, *([options.after] if options.after else []), *options.more]
+        listed = dumps([Path(p) for p in paths])
         verdicts = series(listed, how, told)
         more: list[str] = []
     else:
@@ -77,8 +77,8 @@ def _check(options: DiffOptions) -> None:
         raise ArgumentError(
             "--numerics: got fast with --corpus or --series", allowed="exact, as the interpreter has"
         )
-    for name, given in (("inputs", options.inputs), ("entry", options.entry), ("arg", options.scalars)):
-        if given:
+    for name, values in (("inputs", options.inputs), ("entry", options.entry), ("arg", options.scalars)):
+        if values:
             raise ArgumentError(f"got --{name} with --corpus or --series", allowed="with two programs")
 
 

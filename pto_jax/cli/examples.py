@@ -100,11 +100,11 @@ def _kernel(sample: Sample, typed: str) -> str:
     instruction = sample.instruction
     items = next(op for op in reversed(list(to_program(sample).walk())) if op.name == instruction.name)
     results = [o.name for o in instruction.destinations if o.name in sample.types]
-    given = [*(results if items.outs else []), *sample.form]
-    arguments = {n: _type(sample.types[n]) for n in given if n not in sample.constants}
+    operands = [*(results if items.outs else []), *sample.form]
+    arguments = {n: _type(sample.types[n]) for n in operands if n not in sample.constants}
     types = ", ".join(f'"{n}": {t}' for n, t in arguments.items())
     head = f"@pto.kernel(types={{{types}}})" if types else "@pto.kernel"
-    call = [*_arguments(sample, given)]
+    call = [*_arguments(sample, operands)]
     if typed:
         listed = ", ".join(_type(sample.types[n]) for n in results)
         listed = listed if len(results) == 1 else f"[{listed}]"

@@ -253,8 +253,8 @@ def plan_of_store(args: argparse.Namespace) -> Plan | None:
     ``--count`` may make it longer. None where the command line has other options of a plan, which are
     compared with the store's. Devices that only the store names need ``--trust``: ArgumentError without.
     """
-    given = {action.dest for action, _ in given_options(args)} - _INCIDENTAL
-    if not args.resume or not args.store or given - _MACHINES.keys() - {"count", "failures"}:
+    options = {action.dest for action, _ in given_options(args)} - _INCIDENTAL
+    if not args.resume or not args.store or options - _MACHINES.keys() - {"count", "failures"}:
         return None
     file = Path(args.store)
     if not file.exists():
@@ -264,8 +264,8 @@ def plan_of_store(args: argparse.Namespace) -> Plan | None:
     with Store.open(file) as store:
         campaign = store.campaign()
     plan = Plan.of_json(campaign)
-    _check_machines(args, plan, given)
-    _check_failures(args, plan, given)
+    _check_machines(args, plan, options)
+    _check_failures(args, plan, options)
     if args.count is not None and args.count < plan.count:
         raise ArgumentError(
             f"--count: got {args.count} for the campaign in {file}", allowed=f"{plan.count} or more"

@@ -171,7 +171,7 @@ def _found(
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", PtoWarning)
-        found = races(
+        findings = races(
             program,
             profile,
             sync=args.sync,
@@ -182,7 +182,7 @@ def _found(
         )
     for warning in caught:
         print(f"pto-jax races: warning: {warning.message}", file=sys.stderr)
-    return found
+    return findings
 
 
 def _inputs(args: argparse.Namespace, program: Program, profile: Profile) -> dict[str, Any] | None:

@@ -74,9 +74,9 @@ def _outputs(kernel: RankKernel, values: Mapping[str, Any], options: RunOptions)
     def typed(words: Mapping[str, Any]) -> dict[str, Any]:
         return _storable(buffers_of(kernel, words, kernel.prepared((), values)[0]))  # pyright: ignore[reportArgumentType]
 
-    given = [values[a.name] for a in kernel.arguments]
+    arguments = [values[a.name] for a in kernel.arguments]
     watch = options.watch or Watch()
-    execution = watched(kernel, given, watch, options.dump_state, options.pictures, typed)  # pyright: ignore[reportArgumentType]
+    execution = watched(kernel, arguments, watch, options.dump_state, options.pictures, typed)  # pyright: ignore[reportArgumentType]
     if execution is None:
         return None
     outputs, state = execution
@@ -97,10 +97,10 @@ def sanitized(kernel: RankKernel, values: Mapping[str, Any], options: RunOptions
 
     arrays, numbers = kernel.prepared((), values)
     strict = options.sanitize == "strict"
-    found = shadowed(
+    execution = shadowed(
         lambda machine: kernel.interpreted(arrays, numbers, machine=machine), kernel.program, strict=strict
     )
-    return Execution(found.outputs, found)
+    return Execution(execution.outputs, execution)
 
 
 def races(args: argparse.Namespace) -> int:
@@ -264,16 +264,16 @@ def _typed(array: Any, d: Any) -> Any:
 
 def generate(kernel: RankKernel, seed: int, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Seeded values for what is not known: numbers of ranks by name, zeros for signals and for results."""
-    rng, found = np.random.default_rng(seed), {}
+    rng, arrays = np.random.default_rng(seed), {}
     for argument in kernel.arguments:
         name = argument.name
         if known is not None and name in known:
-            found[name] = known[name]
+            arrays[name] = known[name]
         elif name in kernel.scalars:
-            found[name] = _number(rng, kernel, name)
+            arrays[name] = _number(rng, kernel, name)
         else:
-            found[name] = _buffer(rng, kernel, name, random_values)
-    return found
+            arrays[name] = _buffer(rng, kernel, name, random_values)
+    return arrays
 
 
 def _number(rng: np.random.Generator, kernel: RankKernel, name: str) -> Any:

@@ -182,8 +182,8 @@ def _reasons(notes: Iterable[str]) -> str:
     """
     listed: dict[str, list[str]] = {}
     for note in dict.fromkeys(notes):
-        head, found, rest = note.partition(_NO_FIGURE)
-        listed.setdefault(head + found, []).append(rest)
+        head, separator, rest = note.partition(_NO_FIGURE)
+        listed.setdefault(head + separator, []).append(rest)
     return "; ".join(head + ", ".join(rest for rest in parts if rest) for head, parts in listed.items())
 
 

@@ -77,8 +77,8 @@ class Request:
         at = 0
         for slot in self.results:
             count = math.prod(slot.shape)
-            found: NDArray[np.generic] = np.frombuffer(answer, slot.dtype, count, at)
-            arrays[slot.name] = found.reshape(slot.shape)
+            words: NDArray[np.generic] = np.frombuffer(answer, slot.dtype, count, at)
+            arrays[slot.name] = words.reshape(slot.shape)
             at += slot.size
         return outputs_of(self.case, arrays)
 
@@ -145,12 +145,12 @@ _SLOTS: dict[tuple[str, np.dtype[np.generic], tuple[int, ...]], Slot] = {}
 def _slot(name: str, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> Slot:
     """The one slot of a name, type and shape: campaigns have few of them."""
     key = (name, dtype, shape)
-    found = _SLOTS.get(key)
-    if found is None:
+    slot = _SLOTS.get(key)
+    if slot is None:
         if len(_SLOTS) > 1 << 14:
             _SLOTS.clear()
-        found = _SLOTS[key] = Slot(*key)
-    return found
+        slot = _SLOTS[key] = Slot(*key)
+    return slot
 
 
 #: Bytes of the first line of an answer, of the error stream in messages, and of one read.
@@ -235,9 +235,9 @@ class Conversation:
         """What the process wrote to its error stream since this was asked last, the end of it."""
         with contextlib.suppress(OSError, KeyError):
             self._hear()
-        found = plain(bytes(self._errors))
+        text = plain(bytes(self._errors))
         self._errors.clear()
-        return found
+        return text
 
     def gone(self, reason: str) -> Gone:
         """What says that the process is stopped, for a reason that its answers give."""

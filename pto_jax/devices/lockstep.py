@@ -198,11 +198,11 @@ class Decoder:
         opcode = self.table.opcodes[number]
         own = bool(opcode.tmp or opcode.branch.scalars)
         key = (number, place if own else -1, *slots[: len(opcode.kinds)])
-        found = self._statements.get(key)
-        if found is None:
-            found = self._statements[key] = self._made(opcode, place, slots)
-            self._of[id(found.op)] = found
-        return found
+        statement = self._statements.get(key)
+        if statement is None:
+            statement = self._statements[key] = self._made(opcode, place, slots)
+            self._of[id(statement.op)] = statement
+        return statement
 
     def _made(self, opcode: Opcode, place: int, slots: list[int]) -> _Statement:
         branch = opcode.branch

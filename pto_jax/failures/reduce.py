@@ -492,8 +492,8 @@ def _first_stored(search: Search) -> str:
     if finding.wanted is None or finding.found is None:
         return ""
     for name, op in seen.items():
-        wanted, found = finding.wanted.outputs[name], finding.found.outputs.get(name)
-        if mismatch(case, name, found, wanted, "") is not None:
+        wanted, got = finding.wanted.outputs[name], finding.found.outputs.get(name)
+        if mismatch(case, name, got, wanted, "") is not None:
             return op.name
     return ""
 

@@ -372,11 +372,11 @@ def _too_few(blocks: Blocks, grid: int, gain: _Gain, enough: int | None) -> Diag
     asked, view = blocks.asked, _view(blocks, gain.coverage.whole)
     assert asked is not None
     verb, total = "writes" if grid == 1 else "write", gain.coverage.whole.elements
-    found = f"{_blocks(grid)} {verb} {gain.written} of the {total} elements of {view}"
+    sentence = f"{_blocks(grid)} {verb} {gain.written} of the {total} elements of {view}"
     if gain.added:
-        found = f"{_blocks(grid)} add to {view} a part of what {gain.enough} blocks add"
+        sentence = f"{_blocks(grid)} add to {view} a part of what {gain.enough} blocks add"
     fix = f"grid={enough} (--grid {enough})" if enough is not None else "a larger grid"
-    message = f"{found}; allowed: a grid that covers it; try: {fix}"
+    message = f"{sentence}; allowed: a grid that covers it; try: {fix}"
     return Diagnostic("error", message, asked.span, asked.name, rule="launch")
 
 

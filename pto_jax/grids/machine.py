@@ -238,8 +238,8 @@ class Blocks(abstract.AbstractMachine):
             return abstract.Unknown()
         words = np.asarray(known()).reshape(-1)
         at = spread(pointer.offset, self.rank)
-        found = words[np.clip(at, 0, max(0, words.size - 1))].astype(np.int64) if words.size else at
-        return settled(wrap(found, dtype), dtype)
+        numbers = words[np.clip(at, 0, max(0, words.size - 1))].astype(np.int64) if words.size else at
+        return settled(wrap(numbers, dtype), dtype)
 
     def counter(self, value: int) -> Scalar:
         """The number itself."""
@@ -317,7 +317,7 @@ class Blocks(abstract.AbstractMachine):
         False, and nothing done, where a trip changes what the next one finds.
         """
         saved = frame.save()
-        state = {w: len(found) for w, found in self.writes.items()}, set(self.undecided), len(self.leaves)
+        state = {w: len(records) for w, records in self.writes.items()}, set(self.undecided), len(self.leaves)
         flags, outside, rank, size = self.lacking, self.outside.copy(), self.rank, self.size
         trip = np.arange(most, dtype=np.int64).reshape((1,) * rank + (most,))
         self.rank, self.size = rank + 1, size * most
@@ -330,7 +330,7 @@ class Blocks(abstract.AbstractMachine):
             return True
         frame.restore(saved)
         lengths, self.undecided, leaves = state
-        self.writes = {w: found[: lengths[w]] for w, found in self.writes.items() if w in lengths}
+        self.writes = {w: records[: lengths[w]] for w, records in self.writes.items() if w in lengths}
         self.lacking, self.outside = flags, outside
         del self.leaves[leaves:]
         return False

@@ -139,8 +139,8 @@ def _if(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
         regions = [*op.regions, Region(())][:2]
         ways = [partial(_way, interpreter, region, scope) for region in regions]
         frame = interpreter.frame(op, scope)
-        found = yield from met(Meeting(op, "the other cores", "branch", frame, condition, (), ways))
-        results = found or ()
+        meeting = yield from met(Meeting(op, "the other cores", "branch", frame, condition, (), ways))
+        results = meeting or ()
     else:
         arms = [_arm(interpreter, region, scope) for region in op.regions]
         arms += [lambda: ()] * (2 - len(arms))

@@ -295,8 +295,8 @@ def _side_by_side(
     for core in block.cores:
         if kind is None or core.kind == kind:
             interpreter = Interpreter(program, machine, core, block)
-            given = numbered(interpreter, function, operands)
-            running[core] = interpreter.function(function, given, Scope())
+            arguments = numbered(interpreter, function, operands)
+            running[core] = interpreter.function(function, arguments, Scope())
     side_by_side(machine, block, running)
 
 
@@ -311,8 +311,10 @@ def numbered(
     launch_operands = []
     for argument, operand in zip(function.args, operands, strict=True):
         number = numbers.get(argument.name)
-        given = operand is not None and interpreter.shared.count == 1 and interpreter.shared.world is None
-        if number is None or given:
+        is_explicit = (
+            operand is not None and interpreter.shared.count == 1 and interpreter.shared.world is None
+        )
+        if number is None or is_explicit:
             launch_operands.append(operand)
         elif isinstance(number, int) or not isinstance(argument.type, ScalarType):
             launch_operands.append(number)

@@ -155,8 +155,8 @@ def bind(
     recognised = {n: w for n, w in contexts(program, function).items() if n not in (context or {})}
     records, parts = {**recognised, **(context or {})}, dict(peers or {})
     types = {a.name: a.type for a in function.args}
-    for what, given in (("context", records), ("peers", parts)):
-        for name in given:
+    for what, values in (("context", records), ("peers", parts)):
+        for name in values:
             if not isinstance(types.get(name), PtrType | TensorViewType | PartitionViewType | MemRefType):
                 pointers = ", ".join(n for n, t in types.items() if isinstance(t, GlobalTypes)) or "none"
                 raise ArgumentError(

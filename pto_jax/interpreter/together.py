@@ -142,20 +142,20 @@ def _enter(machine: Machine, block: Block, meetings: Mapping[Core, Meeting]) -> 
     counts: dict[int, list[int]] = {}
     if first.kind == "loop":
         inits = (*(operand for m in members for operand in m.inits), *held)
-        found = machine.loop(frame, first.steers, inits, lambda trip, given: inner(0, (trip,), given))
+        outcome = machine.loop(frame, first.steers, inits, lambda trip, given: inner(0, (trip,), given))
         own_counts = [len(m.inits) for m in members]
     elif first.kind == "while":
         start = (first.steers, *(operand for m in members for operand in m.inits), *held)
-        found = machine.repeat(frame, start, _condition_first, lambda passed: inner(0, (), passed))
+        outcome = machine.repeat(frame, start, _condition_first, lambda passed: inner(0, (), passed))
         own_counts = [len(m.inits) for m in members]
     else:
         arms = [lambda which=which: inner(which, (), held) for which in range(2)]
-        found = machine.branch(frame, first.steers, arms)
+        outcome = machine.branch(frame, first.steers, arms)
         own_counts = counts[0]
     stops = [0, *accumulate(own_counts)]
-    _put(machine, block, form, found[stops[-1] :])
+    _put(machine, block, form, outcome[stops[-1] :])
     for meeting, (a, b) in zip(members, pairwise(stops), strict=True):
-        meeting.results = found[a:b]
+        meeting.results = outcome[a:b]
 
 
 def _same_way(machine: Machine, members: Sequence[Meeting], steers: Sequence[Scalar]) -> None:

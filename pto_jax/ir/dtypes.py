@@ -204,11 +204,11 @@ def unpaired(d: DType) -> DType:
 def find_dtype(name: str) -> DType | None:
     """The element type called ``name`` (canonical or alias, any case), or None."""
     key = name.strip()
-    found = _BY_NAME.get(key)
-    if found is None:
+    entry = _BY_NAME.get(key)
+    if entry is None:
         low = key.lower()
-        found = _BY_NAME.get(_ALIASES.get(low, low))
-    return found
+        entry = _BY_NAME.get(_ALIASES.get(low, low))
+    return entry
 
 
 def dtype(name: object) -> DType:
@@ -221,14 +221,14 @@ def dtype(name: object) -> DType:
     """
     if isinstance(name, DType):
         return name
-    found = find_dtype(name) if isinstance(name, str) else _of_array_type(name)
-    if found is None:
+    result = find_dtype(name) if isinstance(name, str) else _of_array_type(name)
+    if result is None:
         names = [d.name for d in ALL_DTYPES]
         close = nearest(name, names) if isinstance(name, str) else ""
         fix = f'"{close}"' if close else ""
         allowed = f"{', '.join(names[:8])}, and {len(names) - 8} more (pto-jax isa types)"
         raise ArgumentError(f"unknown element type {name!r}", allowed=allowed, fix=fix)
-    return found
+    return result
 
 
 def _of_array_type(t: Any) -> DType | None:
@@ -250,10 +250,10 @@ def from_numpy(t: object) -> DType:
     ArgumentError for an array type that no element type has.
     """
     key = np.dtype(t)  # type: ignore[call-overload]
-    found = _BY_NUMPY.get(key)
-    if found is None:
+    result = _BY_NUMPY.get(key)
+    if result is None:
         raise ArgumentError(f"no PTO element type has the array type {key}")
-    return found
+    return result
 
 
 def pack_pairs(words: NDArray[Any]) -> NDArray[Any]:

@@ -212,13 +212,13 @@ def read_config(params: str) -> Geometry | str:
     >>> read_config("fmap=4x5, pad_value=7").fmap
     (4, 5)
     """
-    given: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for part in filter(None, (p.strip() for p in params.split(","))):
         key, equal, value = (t.strip() for t in part.partition("="))
-        if not equal or key in given:
+        if not equal or key in settings:
             return f"got '{part}'; allowed: key=value, each key once"
-        given[key] = value
-    return read_geometry(given)
+        settings[key] = value
+    return read_geometry(settings)
 
 
 LayoutName = Literal["ND", "DN", "NZ", "ZN", "ZZ", "NN"]
@@ -300,9 +300,9 @@ class TileType:
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        given: object = self.dtype
-        if not isinstance(given, DType):
-            object.__setattr__(self, "dtype", find_element(given))
+        value: object = self.dtype
+        if not isinstance(value, DType):
+            object.__setattr__(self, "dtype", find_element(value))
         kinds = (type(self.loc), type(self.blayout), type(self.slayout), type(self.pad), type(self.compact))
         if kinds != _KINDS or type(self.rows) is not int or type(self.cols) is not int:
             self._check()
@@ -314,18 +314,18 @@ class TileType:
     def _check(self) -> None:
         names = ("loc", "blayout", "slayout", "pad", "compact")
         for name, kind in zip(names, _KINDS, strict=True):
-            found = getattr(self, name)
-            if not isinstance(found, kind):
+            value = getattr(self, name)
+            if not isinstance(value, kind):
                 raise ArgumentError(
-                    f"TileType: {name}: got {found!r}",
+                    f"TileType: {name}: got {value!r}",
                     allowed=f"a member of {kind.__name__}; pto.tile_type takes names",
                 )
         for name in ("rows", "cols"):
             try:
                 object.__setattr__(self, name, operator.index(getattr(self, name)))
             except TypeError:
-                found = getattr(self, name)
-                raise ArgumentError(f"TileType: {name}: got {found!r}", allowed="an integer") from None
+                value = getattr(self, name)
+                raise ArgumentError(f"TileType: {name}: got {value!r}", allowed="an integer") from None
 
     @property
     def shape(self) -> tuple[int, int]:

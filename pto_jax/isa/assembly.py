@@ -64,9 +64,11 @@ def segments(text: str) -> tuple[Segment, ...]:
     parts = (word.removeprefix("+").partition("=") for word in text.split())
     return tuple(
         Segment(
-            name, tuple((listed if given else name).split(",")) if listed or not given else (), word[0] == "+"
+            name,
+            tuple((listed if operands else name).split(",")) if listed or not operands else (),
+            word[0] == "+",
         )
-        for word, (name, given, listed) in zip(text.split(), parts, strict=True)
+        for word, (name, operands, listed) in zip(text.split(), parts, strict=True)
     )
 
 

@@ -274,9 +274,9 @@ def _merge_samples(instruction: declare.Instruction, profile: Profile) -> Iterat
         for form in _MERGE_FORMS[1:] if i < 2 else _MERGE_FORMS[1 + i % 3 : 2 + i % 3]:
             part = TileType(dtype(name), 1, 64)
             wide = TileType(dtype(name), 1, 64 * (len(form) - 1))
-            given: dict[str, Type] = dict.fromkeys(form[:-1], part)
-            given |= {"tmp": wide, "dst": wide, "executed": EXECUTED}
-            yield sample(instruction, form, given, {"exhausted": len(form) % 2 == i % 2})
+            operands: dict[str, Type] = dict.fromkeys(form[:-1], part)
+            operands |= {"tmp": wide, "dst": wide, "executed": EXECUTED}
+            yield sample(instruction, form, operands, {"exhausted": len(form) % 2 == i % 2})
 
 
 TMRGSORT = common.tile_instruction(

@@ -26,7 +26,7 @@ def _holds(name: str, value: str) -> Constraint:
 
     @forbid("types-equal", f"{value} has the type kept there", source=_DIALECT, invalid_if=breaks)
     def rule(site: Site) -> Iterator[Finding]:
-        t, found = site.types.get(name), site.types.get(value)
+        t, scalar = site.types.get(name), site.types.get(value)
         if isinstance(t, LocalArrayType):
             wanted = t.dtype
         elif isinstance(t, StructType):
@@ -39,8 +39,8 @@ def _holds(name: str, value: str) -> Constraint:
         else:
             yield name, f"{name} is {t}; allowed: an array or a structure of local storage"
             return
-        if isinstance(found, ScalarType) and found.dtype != wanted:
-            yield value, f"{value} has type {found}; allowed: {wanted}"
+        if isinstance(scalar, ScalarType) and scalar.dtype != wanted:
+            yield value, f"{value} has type {scalar}; allowed: {wanted}"
 
     return rule
 

@@ -130,9 +130,9 @@ def _valid(site: Site) -> Iterator[Finding]:
     t = _slot(site, "result")
     for operand, key, axis in _AXES if t is not None else ():
         assert t is not None
-        given, shown = operand in site.values, t.slot.valid[axis]
-        if given == (shown is not None):
-            got = "is given" if given else "is not given"
+        has_operand, shown = operand in site.values, t.slot.valid[axis]
+        if has_operand == (shown is not None):
+            got = "is given" if has_operand else "is not given"
             yield operand, f"{operand} {got} and the slots have {key}={size(shown)}; allowed: with ?"
         number = site.constant(operand)
         if number is not None and not 0 <= number <= t.slot.shape[axis]:
@@ -305,12 +305,12 @@ def _subview_valid(site: Site) -> Iterator[Finding]:
         return
     for n, (unit, operand, key) in zip(sizes, _SUBVIEW_AXES, strict=True):
         shown: int | None = getattr(result, key)
-        given, number = operand in site.values, site.constant(operand)
+        has_operand, number = operand in site.values, site.constant(operand)
         if number is not None and not 0 <= number <= n:
             yield operand, f"{operand} = {number}; allowed: 0 to {n}"
-        elif given and shown != number:
+        elif has_operand and shown != number:
             yield operand, f"{operand} is {size(number)}, the type says {key}={size(shown)}; allowed: equal"
-        elif not given and shown is None:
+        elif not has_operand and shown is None:
             yield "result", f"the type says {key}=? without operands; allowed: valid [%rows, %cols]"
         elif shown is not None and not 0 <= shown <= n:
             yield "result", f"{key}={shown} of {n} {unit}s; allowed: 0 to {n}"

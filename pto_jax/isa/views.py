@@ -46,11 +46,11 @@ def _valid_given(site: Site) -> Iterator[Finding]:
     if t is None:
         return
     for operand, field, extent in (("valid_row", "v_row", t.v_row), ("valid_col", "v_col", t.v_col)):
-        given = operand in site.values
-        if given and extent is not None:
+        has_operand = operand in site.values
+        if has_operand and extent is not None:
             got = f"{operand} is given and the type says {field}={extent}"
             yield operand, f"{got}; allowed: only with {field}=?"
-        if not given and extent is None:
+        if not has_operand and extent is None:
             got = f"the type says {field}=? and {operand} is not given"
             yield operand, f"{got}; allowed: {operand} = %value"
 
@@ -73,12 +73,12 @@ def _ranks(counted: str, result: str, groups: tuple[str, ...]) -> Constraint:
 
     @_forbid("ranks", statement)
     def rule(site: Site) -> Iterator[Finding]:
-        given = len(site.op.group(groups[0]))
-        ranks = {n: len(d) for n in (result, counted) if (d := extents(site.types.get(n), given)) is not None}
+        got = len(site.op.group(groups[0]))
+        ranks = {n: len(d) for n in (result, counted) if (d := extents(site.types.get(n), got)) is not None}
         for view, rank in ranks.items():
             if not 1 <= rank <= MAX_RANK:
                 yield view, f"rank {rank}; allowed: 1 to {MAX_RANK}"
-        rank = ranks.get(counted, given)
+        rank = ranks.get(counted, got)
         for group in groups:
             count = len(site.op.group(group))
             if count != rank:

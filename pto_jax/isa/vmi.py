@@ -62,10 +62,10 @@ def _like(operation: MicroOperation) -> MicroOperation:
 def _convertible(op: Op) -> Iterator[str]:
     """Floats become integers, and integers floats, of the pairs that conversions of registers have."""
     types = [v.type for v in (*op.ins[:1], *op.results[:1])]
-    found = [t.dtype for t in types if isinstance(t, VRegType)]
-    if len(found) < len(types) or len({d.is_float for d in found}) < len(found):
+    dtypes = [t.dtype for t in types if isinstance(t, VRegType)]
+    if len(dtypes) < len(types) or len({d.is_float for d in dtypes}) < len(dtypes):
         return
-    source, target = found
+    source, target = dtypes
     if (source.name, target.name) not in PAIRS:
         allowed = ", ".join(t for s, t in PAIRS if s == source.name and dtype(t).is_float == target.is_float)
         yield f"got {source} to {target}; allowed from {source}: {allowed or 'none of its kind'}"

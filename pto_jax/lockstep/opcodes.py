@@ -77,10 +77,10 @@ class Opcode:
     def apart(self) -> tuple[bool, ...]:
         """Which slots hold another register than the destination's, as bytes of both must not be shared."""
         context = self.branch.context
-        found = kept_apart(
+        flags = kept_apart(
             self.instruction, context.form, dict(context.types), context.semantics.profile.name
         )
-        pairs = {frozenset((name, other)) for name, other, _ in found}
+        pairs = {frozenset((name, other)) for name, other, _ in flags}
         return tuple(frozenset((self.branch.tiles[0], name)) in pairs for name in self.branch.tiles)
 
     def __str__(self) -> str:

@@ -408,8 +408,8 @@ class Tables:
             number, which = divmod(turn + later, len(profiles))
             again, part = divmod(number, len(parts_of))
             profile, shape = profiles[which], _SHAPES[again % len(_SHAPES)]
-            found = (_aimed_at(aim, profile, shape, again) for aim in parts_of[part])
-            if members := tuple(dict.fromkeys(o for o in found if o is not None)):
+            opcodes = (_aimed_at(aim, profile, shape, again) for aim in parts_of[part])
+            if members := tuple(dict.fromkeys(o for o in opcodes if o is not None)):
                 return Table(profile, *shape, members, parts_of[part][0].regions)
         named = " ".join(dict.fromkeys(aim.name for aim in self.aims))
         raise ArgumentError(f"{named}: programs in lockstep reach none of these", fix="leave out --lockstep")
@@ -437,7 +437,7 @@ class Tables:
 
     def _nothing(self) -> str:
         asked = [("--only", self.only), ("--dtype", self.dtypes)]
-        said = " ".join(f"{option} {' '.join(given)}" for option, given in asked if given)
+        said = " ".join(f"{option} {' '.join(names)}" for option, names in asked if names)
         missing = missing_types(self.only, self.dtypes, self.profiles or PROFILE_NAMES)
         if missing:
             return missing
@@ -469,8 +469,8 @@ def _aimed_at(aim: Aim, profile: ProfileName, shape: tuple[int, int], turn: int)
     if aim.name not in names(profile):
         return None
     said = f"{turn}:{aim.name}:{aim.dtype}"
-    found = _member(aim.name, profile, shape, aim.dtype or _TYPES[turn % len(_TYPES)], said, required=False)
-    return found if found is not None and aim.dtype in ("", found.dtype.name) else None
+    opcode = _member(aim.name, profile, shape, aim.dtype or _TYPES[turn % len(_TYPES)], said, required=False)
+    return opcode if opcode is not None and aim.dtype in ("", opcode.dtype.name) else None
 
 
 @lru_cache(maxsize=16)

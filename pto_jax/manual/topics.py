@@ -407,12 +407,12 @@ def _families() -> Iterator[Part]:
     by_source: dict[str, list[MicroOperation]] = {}
     for operation in isa.micro_operations().values():
         by_source.setdefault(operation.source, []).append(operation)
-    return (_family(source, found) for source, found in by_source.items())
+    return (_family(source, operations) for source, operations in by_source.items())
 
 
 def _decisions() -> list[str]:
-    found = {d: None for o in isa.micro_operations().values() for d in o.decisions}
-    return [f"{d.question} {d.choice} ({d.source})" for d in found]
+    decisions = {d: None for o in isa.micro_operations().values() for d in o.decisions}
+    return [f"{d.question} {d.choice} ({d.source})" for d in decisions]
 
 
 def operation_page(operation: MicroOperation) -> Topic:
@@ -421,8 +421,8 @@ def operation_page(operation: MicroOperation) -> Topic:
     >>> print(operation_page(isa.micro_operations()["vadd"]).page().splitlines()[0])
     vadd: Sum of lanes.
     """
-    kinds = [[letter, " ".join(found)] for letter, found in operation.elements.items()]
-    words = [[name, " ".join(found)] for name, found in operation.choices.items()]
+    kinds = [[letter, " ".join(types)] for letter, types in operation.elements.items()]
+    words = [[name, " ".join(types)] for name, types in operation.choices.items()]
     parts = (
         Part("Meaning", [operation.semantics] if operation.semantics else []),
         Part("Operands and their types", [operation.text, operation.types]),
@@ -497,9 +497,9 @@ def _means() -> list[str]:
             roles[i.traits.order.through][i.traits.order.role].append(i.name)
     return [
         f"{through} ({_ORDERS[through]}): "
-        + "; ".join(f"{role} {', '.join(names)}" for role, names in found.items())
-        for through, found in roles.items()
-        if found
+        + "; ".join(f"{role} {', '.join(names)}" for role, names in descriptions.items())
+        for through, descriptions in roles.items()
+        if descriptions
     ]
 
 

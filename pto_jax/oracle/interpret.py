@@ -92,24 +92,24 @@ def run(  # noqa: PLR0913 - keywords
     grids.require_blocks(grid)
     program = resolve.with_entry(program)
     function = _entry(program, entry)
-    given = _arguments(function, buffers)
-    numbers = [n for n in BLOCK_NUMBERS if given.get(n) is not None]
+    arguments = _arguments(function, buffers)
+    numbers = [n for n in BLOCK_NUMBERS if arguments.get(n) is not None]
     if numbers and grid > 1:
         raise ArgumentError(f"argument {numbers[0]}: got a value for {grid} blocks", allowed="none")
     if resolve.is_open(program):
-        tiles = {n: o.type.with_valid(*o.valid) for n, o in given.items() if isinstance(o, OracleTile)}
+        tiles = {n: o.type.with_valid(*o.valid) for n, o in arguments.items() if isinstance(o, OracleTile)}
         program = resolve.fill(program, tiles)
         function = _entry(program, entry)
     if not partial_launch and grids.asks(program):
-        _check_launch(program, function, given, grid)
-    memory = {v.name: _bytes(v, given[v.name]) for v in function.args if _in_memory(v, given[v.name])}
+        _check_launch(program, function, arguments, grid)
+    memory = {v.name: _bytes(v, arguments[v.name]) for v in function.args if _in_memory(v, arguments[v.name])}
     made = machine(Policy(selected, region, subnormals == "flush"), memory, max_steps)
-    operands = [_operand(v, given[v.name], made) for v in function.args]
+    operands = [_operand(v, arguments[v.name], made) for v in function.args]
     returned = launch(program, made, function, operands, grid=grid)
     made.finish()
     written = written_buffers(program, function)
     outputs: dict[str, Any] = {
-        v.name: _like(memory[v.name], np.asarray(given[v.name]), _element(v))
+        v.name: _like(memory[v.name], np.asarray(arguments[v.name]), _element(v))
         for v in function.args
         if v.name in written
     }
@@ -162,9 +162,9 @@ def _arguments(function: ir.Function, given: Mapping[str, Any] | Sequence[Any]) 
     count = len(given)
     optional = {n for n in names if n in BLOCK_NUMBERS}
     if count > len(names) or not set(names) - optional <= set(named) <= set(names):
-        found = ", ".join(map(str, named)) if isinstance(given, Mapping) else f"{count} arguments"
+        what = ", ".join(map(str, named)) if isinstance(given, Mapping) else f"{count} arguments"
         listed = ", ".join(names)
-        got = f"function {function.name}: got {found or 'nothing'}"
+        got = f"function {function.name}: got {what or 'nothing'}"
         raise ArgumentError(got, allowed=f"({listed})", fix=f"({listed}{',' if len(names) == 1 else ''})")
     return {**dict.fromkeys(optional), **named}
 
@@ -268,8 +268,8 @@ def run_ranks(  # noqa: PLR0913 - keywords
         for name, d in call.buffers.items():
             types.setdefault(name, d)
     memory: dict[str, Array] = {}
-    given = {n: _checked(n, arrays, types.get(n), world.count) for n in world.buffers}
-    for name, array in given.items():
+    arguments = {n: _checked(n, arrays, types.get(n), world.count) for n in world.buffers}
+    for name, array in arguments.items():
         for rank in range(world.count):
             memory[part(name, rank)] = _flat_bytes(array[rank], types.get(name))
     for call in kernels:
@@ -280,7 +280,7 @@ def run_ranks(  # noqa: PLR0913 - keywords
     made = machine(policy, memory, max_steps)
     if watch is not None:
         world.watch = watch
-    shapes = {n: _extents(a.shape[1:], types.get(n)) for n, a in given.items()}
+    shapes = {n: _extents(a.shape[1:], types.get(n)) for n, a in arguments.items()}
     values = iter(numbers)
     launched = [(call, next(values) if call is not None else {}) for call in calls]
     sequences = [
@@ -291,7 +291,7 @@ def run_ranks(  # noqa: PLR0913 - keywords
     made.finish()
     return {
         n: np.stack([_array(memory[part(n, r)], a[r], types.get(n)) for r in range(world.count)])
-        for n, a in given.items()
+        for n, a in arguments.items()
     }
 
 

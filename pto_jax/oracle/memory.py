@@ -309,9 +309,9 @@ def _add(step: Step, memory: Array, positions: Array, words: Array, d: DType) ->
     flat, new = positions.reshape(-1), np.broadcast_to(words, positions.shape).reshape(-1)
     turns = _turns(flat)
     for turn in range(int(turns.max(initial=-1)) + 1):
-        at, given = flat[turns == turn], new[turns == turn]
+        at, terms = flat[turns == turn], new[turns == turn]
         old = storage.read_words(memory, at, d)
-        total = add(d, flush(old, d), flush(given, d)) if flushes else add(d, old, given)
+        total = add(d, flush(old, d), flush(terms, d)) if flushes else add(d, old, terms)
         storage.write_words(memory, at, flush(total, d) if flushes else total, d)
 
 

@@ -159,8 +159,8 @@ for _name, _compute in _REAL.items():
 
 def _count(call: MicroCall, count: Array) -> Array:
     """Counts of shifts as words of the element type; those of scalars have a width of their own."""
-    d, given = element(call.results[0]), element(call.types[1])
-    signed = decode(count, given).astype(np.int64)
+    d, source = element(call.results[0]), element(call.types[1])
+    signed = decode(count, source).astype(np.int64)
     return signed.astype(d.numpy).view(d.word)
 
 

@@ -141,10 +141,10 @@ def grid(
 
     run(program, args, profile=target, entry=entry, grid=grid, partial_launch=True, machine=machine)
     names = [a.name for a in function.args]
-    given = dict(args) if isinstance(args, Mapping) else dict(zip(names, args, strict=True))
+    arguments = dict(args) if isinstance(args, Mapping) else dict(zip(names, args, strict=True))
     written = written_buffers(with_entry(program), function)
     buffers = [
-        _buffer(results[0], a.type, a.name, np.shape(given[a.name]))
+        _buffer(results[0], a.type, a.name, np.shape(arguments[a.name]))
         for a in function.args
         if a.name in written and a.name in results[0].block
     ]

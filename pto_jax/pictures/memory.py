@@ -145,9 +145,9 @@ class Plot:
 
 
 def _plots(resolved: ResolvedProgram, target: Profile, function: Function) -> Iterator[Plot]:
-    lifetimes, found = needs(resolved, target, function)
-    reserved = found[0].extra if found else {}
-    drawn = [n for n in found if n.used or any(parts != reserved.get(loc) for loc, parts in n.extra.items())]
+    lifetimes, usage = needs(resolved, target, function)
+    reserved = usage[0].extra if usage else {}
+    drawn = [n for n in usage if n.used or any(parts != reserved.get(loc) for loc, parts in n.extra.items())]
     locs = dict.fromkeys(t.type.loc for n in drawn for t in lifetimes.listed(n.live))
     locs |= dict.fromkeys(loc for n in drawn for loc, parts in n.extra.items() if parts)
     facts = resolved.facts(lifetimes.function)

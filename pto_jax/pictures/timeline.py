@@ -390,10 +390,10 @@ class _Execution:
         between = through in ("core", "cores")
         key: Hashable = (through, number) if between or through == "token" else (core, source, target, number)
         if role == "signal":
-            given = self.ready[Row(core, own if between or through == "token" else source or own)]
+            time = self.ready[Row(core, own if between or through == "token" else source or own)]
             if through == "token":
                 self.tokens[key].clear()
-            self.tokens[key].append(given)
+            self.tokens[key].append(time)
             return True
         if not self.tokens[key]:
             # Only another core can still give this one.

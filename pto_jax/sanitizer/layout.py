@@ -105,8 +105,8 @@ def _concatenate(step: ShadowStep) -> None:
             counts = step.stored(name)[: step.region[0], :1]
             step.sink("index", name, counts)
             allowed = step.type(name.removesuffix("Idx")).cols * step.dtype(name).bits // 8
-            given = decode(step.real.stored(name)[: len(counts), :1], step.dtype(name)).astype(np.int64)
-            wrong = (given < 0) | (given > allowed)
+            count = decode(step.real.stored(name)[: len(counts), :1], step.dtype(name)).astype(np.int64)
+            wrong = (count < 0) | (count > allowed)
             step.sink("index", name, np.where(wrong, step.origin_of(OUT_OF_SOURCE), 0))
     step.moved("src0", "src1")
     if step.is_tile("dstIdx"):

@@ -98,11 +98,11 @@ def _indexed(value: Run, index: Run) -> Expression:
         return element(value(scope), index(scope))
 
     def run(scope: Scope) -> Any:
-        found = value(scope)
+        result = value(scope)
         return (
-            ord((found + "\0")[index(scope)])
-            if isinstance(found, str)
-            else load(element(found, index(scope)))
+            ord((result + "\0")[index(scope)])
+            if isinstance(result, str)
+            else load(element(result, index(scope)))
         )
 
     return Expression(run, place)
@@ -239,7 +239,7 @@ class _Reader(Reader):
     def parameters(self) -> tuple[cpp_program.Parameter, ...]:
         """The parameters of a function in their brackets."""
         self.expect("(")
-        found = []
+        result = []
         while not self.accept(")"):
             kind = self.type()
             named = self.token.kind == "name" or self.at("(")
@@ -247,9 +247,9 @@ class _Reader(Reader):
             if sizes:
                 full = replace(full, pointers=full.pointers + 1)
             if not (full.name == "void" and not full.pointers and name is None):
-                found.append(cpp_program.Parameter(name, full))
+                result.append(cpp_program.Parameter(name, full))
             self.accept(",")
-        return tuple(found)
+        return tuple(result)
 
     def body(self) -> cpp_program.Run:
         """Statements in braces."""
@@ -411,10 +411,10 @@ class _Reader(Reader):
 
     def _variable(self, kind: cpp_program.CType) -> cpp_program.Run:
         name, full, sizes = self.declarator(kind)
-        given: cpp_program.Run | None = None
+        initial: cpp_program.Run | None = None
         arguments: list[cpp_program.Expression] | None = None
         if self.accept("=") or self.at("{"):
-            given = self.initial()
+            initial = self.initial()
         elif self.at("("):
             arguments = self.arguments()
 
@@ -423,7 +423,7 @@ class _Reader(Reader):
                 maker = scope.find(full.name) if full.scalar is None else None
                 value = maker(scope, arguments) if maker is not None else arguments[0].run(scope)
             else:
-                value = None if given is None else given(scope)
+                value = None if initial is None else initial(scope)
             if sizes:
                 counts = [None if n is None else int(n(scope)) for n in sizes]
                 value = cpp_program.array(full, counts, value, scope)
@@ -456,16 +456,16 @@ class _Reader(Reader):
 
     def expression(self) -> Expression:
         """An expression; of several with commas the last one counts."""
-        found = self.assignment()
+        result = self.assignment()
         while self.accept(","):
-            first, second = found.run, self.assignment()
+            first, second = result.run, self.assignment()
 
             def run(scope: Scope, first: Run = first, second: Run = second.run) -> Any:
                 first(scope)
                 return second(scope)
 
-            found = Expression(run)
-        return found
+            result = Expression(run)
+        return result
 
     def assignment(self) -> Expression:
         """An expression that may be an assignment."""
@@ -489,21 +489,21 @@ class _Reader(Reader):
         return Expression(lambda scope: yes(scope) if test.run(scope) else no(scope))
 
     def _either(self) -> Expression:
-        found = self._both()
+        expression = self._both()
         while self.accept("||"):
-            found = _either(found.run, self._both().run)
-        return found
+            expression = _either(expression.run, self._both().run)
+        return expression
 
     def _both(self) -> Expression:
-        found = self._binary(0)
+        expression = self._binary(0)
         while self.accept("&&"):
-            found = _both(found.run, self._binary(0).run)
-        return found
+            expression = _both(expression.run, self._binary(0).run)
+        return expression
 
     def _binary(self, level: int) -> Expression:
         if level == len(_LEVELS):
             return self._unary()
-        found = self._binary(level + 1)
+        expression = self._binary(level + 1)
         while self.token.kind == "mark":
             mark = self.token.text
             if mark == ">" and self.peek().text == ">" and self.peek().joined:
@@ -511,8 +511,8 @@ class _Reader(Reader):
             if mark not in _LEVELS[level]:
                 break
             self.index += len(mark) if mark == ">>" else 1
-            found = _computed(_LEVELS[level][mark], found.run, self._binary(level + 1).run)
-        return found
+            expression = _computed(_LEVELS[level][mark], expression.run, self._binary(level + 1).run)
+        return expression
 
     def _unary(self) -> Expression:
         mark = self.token.text if self.token.kind == "mark" else ""
@@ -582,9 +582,9 @@ class _Reader(Reader):
             value: Any = ord(text) if token.text.startswith("'") else text
             return Expression(lambda scope: value)
         if token.text == "(":
-            found = self.expression()
+            expression = self.expression()
             self.expect(")")
-            return found
+            return expression
         if token.text == "[":
             return self._lambda()
         if token.kind != "name":
@@ -596,9 +596,9 @@ class _Reader(Reader):
                 self._function_type()
             self.expect(">")
             self.expect("(")
-            found = self.expression()
+            expression = self.expression()
             self.expect(")")
-            return _cast(kind, found)
+            return _cast(kind, expression)
         return self._named(token.text)
 
     def _named(self, name: str) -> Expression:
@@ -614,8 +614,8 @@ class _Reader(Reader):
             return scope.find(name)
 
         def run(scope: Scope) -> Any:
-            found = scope.find(name)
-            return found.value if isinstance(found, Cell) else found
+            result = scope.find(name)
+            return result.value if isinstance(result, Cell) else result
 
         return Expression(run, place)
 
@@ -647,11 +647,11 @@ class _Reader(Reader):
     def arguments(self) -> list[Expression]:
         """The arguments of a call in their brackets."""
         self.expect("(")
-        found = []
+        expressions = []
         while not self.accept(")"):
-            found.append(self.assignment())
+            expressions.append(self.assignment())
             self.accept(",")
-        return found
+        return expressions
 
     def _postfix(self, found: Expression) -> Expression:
         while self.token.kind == "mark":

@@ -215,15 +215,15 @@ class Scope:
                 return scope.names[name]
             scope = scope.outer
         program = self.program
-        found = program.functions.get(name)
-        if found is not None and found.body is not None:
-            return found
+        function = program.functions.get(name)
+        if function is not None and function.body is not None:
+            return function
         if name in program.environment:
             return program.environment[name]
         if name.startswith("ACL_"):
             return 0
-        if found is not None:
-            return found
+        if function is not None:
+            return function
         raise FileError(f"{program.place}: the value of {name} is not in the text")
 
 

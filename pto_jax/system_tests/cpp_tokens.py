@@ -92,17 +92,17 @@ def _expanded(
             yield word
             i += 1
             continue
-        given: list[list[Token]] = []
+        arguments: list[list[Token]] = []
         i += 1
         if called:
-            given, i = _arguments(words, i)
-        body = [replace(t, line=word.line) for t in _substituted(macro, given)]
+            arguments, i = _arguments(words, i)
+        body = [replace(t, line=word.line) for t in _substituted(macro, arguments)]
         yield from _expanded(body, macros, inside | {word.text})
 
 
 def _arguments(words: Sequence[Token], start: int) -> tuple[list[list[Token]], int]:
     """The arguments of a macro whose bracket opens at ``start``, and what is behind them."""
-    given: list[list[Token]] = [[]]
+    arguments: list[list[Token]] = [[]]
     depth, i = 0, start
     while i < len(words):
         text = words[i].text
@@ -110,11 +110,11 @@ def _arguments(words: Sequence[Token], start: int) -> tuple[list[list[Token]], i
         if depth == 0:
             break
         if text == "," and depth == 1:
-            given.append([])
+            arguments.append([])
         elif i > start:
-            given[-1].append(words[i])
+            arguments[-1].append(words[i])
         i += 1
-    return given, i + 1
+    return arguments, i + 1
 
 
 def _substituted(macro: _Macro, given: Sequence[Sequence[Token]]) -> Iterator[Token]:

@@ -44,8 +44,8 @@ class HostProgram:
         arguments = [Cell(CType("char", 1), word) for word in ("host", case)]
         try:
             main = self.program.functions.get("main")
-            given = (len(arguments), arguments) if main is None or main.parameters else ()
-            ended = self.program.called("main", given)
+            operands = (len(arguments), arguments) if main is None or main.parameters else ()
+            ended = self.program.called("main", operands)
         except (PtoError, RecursionError):
             raise
         except (TypeError, ValueError, KeyError, IndexError, AttributeError, AssertionError) as error:

@@ -52,9 +52,9 @@ class RawCase:
         Raises FileError where the description does not fit the program or names files that are not there.
         """
         function = self._function(program)
-        given = [self._argument(a.name) for a in function.args]
-        launch(function.name, given)
-        held = {a.name: (a.type, value) for a, value in zip(function.args, given, strict=True)}
+        values = [self._argument(a.name) for a in function.args]
+        launch(function.name, values)
+        held = {a.name: (a.type, value) for a, value in zip(function.args, values, strict=True)}
         for name, expected in self.expected.items():
             kind, pointer = held[name]
             if not isinstance(pointer, Pointer) or not isinstance(kind, PtrType):

@@ -101,8 +101,8 @@ def make_case(sample: Sample, profile: profiles.Profile, seed: int = 0, batch: i
     """A sample with random operands; equal seeds give equal operands."""
     program, name = open_regions(to_program(sample)), label(sample)
     rng = np.random.default_rng(zlib.crc32(name.encode(), seed))
-    given = inputs(rng, program, sample.instruction, batch)
-    return Case(name, profile, program, given, sample.instruction.ulp)
+    operands = inputs(rng, program, sample.instruction, batch)
+    return Case(name, profile, program, operands, sample.instruction.ulp)
 
 
 def batch_of(lanes: int) -> int:

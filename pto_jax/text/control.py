@@ -340,9 +340,9 @@ def check_yield(
             got = f"got a region of {parent} that does not end with {terminator}"
             c.fail_since(c.last_end - 1, f"{got}; allowed: {terminator} as its last operation")
         return
-    given = [v.type for v in (last.ins[1:] if terminator == "scf.condition" else last.ins)]
-    if len(given) != len(types) or any(g != t for g, t in zip(given, types, strict=True)):
-        text = ", ".join(str(t) for t in given) or "nothing"
+    got = [v.type for v in (last.ins[1:] if terminator == "scf.condition" else last.ins)]
+    if len(got) != len(types) or any(g != t for g, t in zip(got, types, strict=True)):
+        text = ", ".join(str(t) for t in got) or "nothing"
         wanted = ", ".join(str(t) for t in types) or "nothing"
         place = last.span
         begin = c.last_end - 1 if place is None else reader.position(place)

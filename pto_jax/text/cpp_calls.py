@@ -186,9 +186,9 @@ def _matches(instruction: Instruction, call: Intrinsic) -> Iterator[Match]:
         if len(names) > len(operands) or len(extra) < len(spare):
             continue
         values = dict(zip(names, operands, strict=False))
-        given = _switches(extra)
-        if given is not None and all(_fits(instruction.operand(n), a.thing) for n, a in values.items()):
-            yield Match(instruction, form, values, {**attributes, **given})
+        switches = _switches(extra)
+        if switches is not None and all(_fits(instruction.operand(n), a.thing) for n, a in values.items()):
+            yield Match(instruction, form, values, {**attributes, **switches})
 
 
 def _switches(extra: Mapping[Attribute, Argument]) -> dict[str, ir.AttrValue] | None:

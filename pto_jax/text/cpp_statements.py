@@ -131,11 +131,11 @@ class Statements(Calls):
         if words.text == "<":
             words.go(words.closing(words.index) + 1)
         words.expect("(")
-        given = words.listed(self.expression, ")")
+        operands = words.listed(self.expression, ")")
         self._end()
-        if len(given) != count:
-            words.fail(f"got {len(given)} arguments of {words.texts[at]}; allowed: {count}", at)
-        return at, given
+        if len(operands) != count:
+            words.fail(f"got {len(operands)} arguments of {words.texts[at]}; allowed: {count}", at)
+        return at, operands
 
     # -- declarations --------------------------------------------------------------------------------
 
@@ -190,15 +190,15 @@ class Statements(Calls):
         name = words.name()
         words.expect("=")
         place = words.index
-        found: Thing = members().get(plain(words.take()))
+        member: Thing = members().get(plain(words.take()))
         if words.accept("{"):
             numbers = tuple(int(self.number(n, at).number or 0) for n in words.listed(self.expression, "}"))
             t, attributes = ir.VectorType((4,), ir.I16), {"value": numbers}
-            found = Named(self.result("arith.constant", (), t, at=at, attributes=attributes, names=(name,)))
+            member = Named(self.result("arith.constant", (), t, at=at, attributes=attributes, names=(name,)))
         self._end()
-        if found is None:
+        if member is None:
             words.fail(f"got an unknown member of {kind}", place)
-        self.known[name] = found
+        self.known[name] = member
 
     def _alias(self) -> None:
         """``using T = float;``: it has no meaning here."""
@@ -214,29 +214,29 @@ class Statements(Calls):
         t = read(words)
         at = words.index
         name = self.stem = words.name()
-        given: list[Thing] = []
+        initial: list[Thing] = []
         if words.accept("="):
             if words.text in self.known:
-                given = [self.known[words.take()]]
+                initial = [self.known[words.take()]]
             elif read(words) != t:
                 words.fail(f"got '{name}' of one type with a value of another", at)
         if words.accept("("):
-            given = words.listed(self.expression, ")")
+            initial = words.listed(self.expression, ")")
         self._end()
         self._source[name] = words.source_name(start, shared=True)
-        return _Declared(t, name, at, words.source_name(start), given)
+        return _Declared(t, name, at, words.source_name(start), initial)
 
     def _tile(self) -> None:
         """A tile, which has no address yet, or a copy of one."""
-        found = self._variable(lambda words: tile_type(words, self.types))
-        t, given = found.type, found.given
-        if len(given) == 1 and isinstance(given[0], Unplaced) and given[0].type == t:
-            given = list(given[0].valid)
-        if len(given) != t.valid.count(None):
-            message = f"got {len(given)} valid sizes for {t}; allowed: {t.valid.count(None)}"
-            self.words.fail(message, found.at)
-        valid = tuple(self.number(n, found.at) for n in given)
-        self.known[found.name] = Unplaced(t, valid, found.at, found.name, self.words.depth)
+        variable = self._variable(lambda words: tile_type(words, self.types))
+        t, arguments = variable.type, variable.given
+        if len(arguments) == 1 and isinstance(arguments[0], Unplaced) and arguments[0].type == t:
+            arguments = list(arguments[0].valid)
+        if len(arguments) != t.valid.count(None):
+            message = f"got {len(arguments)} valid sizes for {t}; allowed: {t.valid.count(None)}"
+            self.words.fail(message, variable.at)
+        valid = tuple(self.number(n, variable.at) for n in arguments)
+        self.known[variable.name] = Unplaced(t, valid, variable.at, variable.name, self.words.depth)
 
     def _place(self) -> None:
         """``TASSIGN(v, address);``."""
@@ -246,11 +246,11 @@ class Statements(Calls):
         address = self._to_memory(self.number(place, at), ir.I64, at)
         if isinstance(tile, Unplaced):
             sizes = iter(tile.valid)
-            given: dict[str, ir.Value] = {"addr": address}
+            operands: dict[str, ir.Value] = {"addr": address}
             for key, size in zip(("valid_row", "valid_col"), tile.type.valid, strict=True):
                 if size is None:
-                    given[key] = self.index(next(sizes), tile.word)
-            self._made(tile, "alloc_tile", given)
+                    operands[key] = self.index(next(sizes), tile.word)
+            self._made(tile, "alloc_tile", operands)
         elif isinstance(tile, Named) and isinstance(tile.value.type, ir.TileType):
             self.emit("tassign", (self.mention(tile.value, at + 2), address), at=at)
         else:
@@ -274,47 +274,47 @@ class Statements(Calls):
 
     def _sizes(self) -> None:
         """Extents or strides, with five numbers or with one for each that the type leaves open."""
-        found = self._variable(extents)
-        given = [self.number(n, found.at) for n in found.given]
-        opened = found.type.count(-1)
-        if len(given) not in (opened, 5):
-            message = f"got {len(given)} numbers for '{found.name}'; allowed: 5, or one for each -1"
-            self.words.fail(message, found.at)
-        if len(given) == 5:
-            given = [n for n, static in zip(given, found.type, strict=True) if static < 0]
-        numbers = iter(given)
-        sizes = (Number(INT64, number=n) if n >= 0 else next(numbers) for n in found.type)
-        self.known[found.name] = Sizes(tuple(sizes))
+        variable = self._variable(extents)
+        lengths = [self.number(n, variable.at) for n in variable.given]
+        opened = variable.type.count(-1)
+        if len(lengths) not in (opened, 5):
+            message = f"got {len(lengths)} numbers for '{variable.name}'; allowed: 5, or one for each -1"
+            self.words.fail(message, variable.at)
+        if len(lengths) == 5:
+            lengths = [n for n, static in zip(lengths, variable.type, strict=True) if static < 0]
+        numbers = iter(lengths)
+        sizes = (Number(INT64, number=n) if n >= 0 else next(numbers) for n in variable.type)
+        self.known[variable.name] = Sizes(tuple(sizes))
 
     def _view(self) -> None:
         """``GlobalTensor<T, shape, stride, layout> v = GlobalTensor<...>(pointer, shape, stride);``."""
-        found = self._variable(view_type)
-        element, layout = found.type[:2]
-        match found.given:
+        variable = self._variable(view_type)
+        element, layout = variable.type[:2]
+        match variable.given:
             case [
                 Pointer(ir.Value(type=ir.PtrType() as t) as first) as pointer,
                 Sizes(shape),
                 Sizes(strides),
             ]:
                 if t.dtype != element:
-                    self.words.fail(f"got '{found.name}' of {element.name} at a pointer {t}", found.at)
+                    self.words.fail(f"got '{variable.name}' of {element.name} at a pointer {t}", variable.at)
             case _:
-                message = f"got '{found.name}', whose arguments are no pointer, shape and stride"
-                self.words.fail(message, found.at)
+                message = f"got '{variable.name}', whose arguments are no pointer, shape and stride"
+                self.words.fail(message, variable.at)
         # Extents of 1 in front say nothing; programs write views with two dimensions.
         kept = range(next((i for i, n in enumerate(shape[:3]) if n.number != 1), 3), 5)
-        ins = [first, *(self.index(s[i], found.at) for s in (shape, strides) for i in kept)]
+        ins = [first, *(self.index(s[i], variable.at) for s in (shape, strides) for i in kept)]
         dims = tuple(None if n.number is None else int(n.number) for n in shape[kept.start :])
         value = self.result(
             "make_tensor_view",
             ins,
             ir.TensorViewType(dims, element),
-            at=found.at,
+            at=variable.at,
             attributes={"layout": layout},
             groups=(("ptr", 1), ("shape", len(kept)), ("strides", len(kept))),
-            names=(found.source, found.name),
+            names=(variable.source, variable.name),
         )
-        self.known[found.name] = View(value, pointer)
+        self.known[variable.name] = View(value, pointer)
 
     def _pointer(self) -> None:
         """``__gm__ T *v = pointer;``."""
@@ -337,9 +337,9 @@ class Statements(Calls):
         words = self.words
         name = words.text
         parameters = self.functions[name].args
-        at, given = self._arguments(len(parameters))
+        at, arguments = self._arguments(len(parameters))
         ins = []
-        for thing, parameter in zip(given, parameters, strict=True):
+        for thing, parameter in zip(arguments, parameters, strict=True):
             t = parameter.type
             if isinstance(t, ir.ScalarType):
                 ins.append(self._as_element(self.number(thing, at), t.dtype, at))
@@ -360,11 +360,11 @@ class Statements(Calls):
         words.expect("=")
         attributes = pipe_settings(words)
         words.expect("(")
-        given = words.listed(self.expression, ")")
+        arguments = words.listed(self.expression, ")")
         self._end()
-        if len(given) != 3 or not isinstance(given[0], Pointer):
+        if len(arguments) != 3 or not isinstance(arguments[0], Pointer):
             words.fail("got a pipe without pointer and two buffers; allowed: TPipe<...>(pointer, n, n)", at)
-        ins = [given[0].value, *(self._as_element(self.number(b, at), ir.I32, at) for b in given[1:])]
+        ins = [arguments[0].value, *(self._as_element(self.number(b, at), ir.I32, at) for b in arguments[1:])]
         groups: Groups = (("gm_slot_buffer", 1), ("c2v_consumer_buf", 1), ("v2c_consumer_buf", 1))
         core = self._cores(at)[0]
         self.emit(f"{core}_initialize_pipe", ins, at=at, attributes=attributes, groups=groups)
@@ -389,10 +389,10 @@ class Statements(Calls):
         if not isinstance(tile, Unplaced):
             self.words.fail("got TPOP into something that is no tile without an address", at)
         sizes = [self.index(n, at) for n in tile.valid]
-        given: dict[str, ir.Value] = {}
+        operands: dict[str, ir.Value] = {}
         if len(sizes) == 2:
-            given = {"valid_row": sizes[0], "valid_col": sizes[1]}
-        self._made(replace(tile, word=at), f"tpop_from_{self._cores(at)[1]}", given, attributes)
+            operands = {"valid_row": sizes[0], "valid_col": sizes[1]}
+        self._made(replace(tile, word=at), f"tpop_from_{self._cores(at)[1]}", operands, attributes)
 
     def _release(self) -> None:
         at, _, attributes = self._transfer(1)
@@ -402,13 +402,13 @@ class Statements(Calls):
         """A call about a pipe: its place, the last argument, and its attributes."""
         words = self.words
         axis = words.texts[words.closing(words.index + 1) - 1] if words.peek() == "<" else ""
-        at, given = self._arguments(count)
-        if not isinstance(given[0], Pipe) or axis.rpartition("::")[2] not in _AXES:
+        at, arguments = self._arguments(count)
+        if not isinstance(arguments[0], Pipe) or axis.rpartition("::")[2] not in _AXES:
             words.fail(f"got no pipe, or no split; allowed: {words.texts[at]}<..., SPLIT>(pipe, ...)", at)
         attributes: dict[str, ir.AttrValue] = {"split": _AXES.index(axis.rpartition("::")[2])}
-        if given[0].id:
-            attributes["id"] = given[0].id
-        return at, given[-1], attributes
+        if arguments[0].id:
+            attributes["id"] = arguments[0].id
+        return at, arguments[-1], attributes
 
     # -- changes -------------------------------------------------------------------------------------
 
@@ -448,8 +448,8 @@ class Statements(Calls):
     def _method(self, thing: Thing, at: int) -> None:
         words = self.words
         name = words.text
-        method, given = self._arguments(2)
-        first, second = (self.number(n, method) for n in given)
+        method, arguments = self._arguments(2)
+        first, second = (self.number(n, method) for n in arguments)
         if isinstance(thing, Unplaced) and name == "SetValidShape":
             if thing.depth != words.depth:
                 words.fail("got SetValidShape of a tile without an address in another region", method)
@@ -575,12 +575,12 @@ class Statements(Calls):
             end = next((i for i in range(start, len(words.texts)) if words.texts[i] == ";"), -1)
             if end < 0:
                 words.fail("got a statement without an end; allowed: ';' behind it", start)
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         for i in range(start, end):
             name, first = words.texts[i], words.texts[i - 1] in _FIRST
             if first and name in self._declared and words.texts[i + 1] == "=" and name in self.known:
-                found[name] = None
-        return list(found)
+                names[name] = None
+        return list(names)
 
     def _for(self) -> None:
         """``for (T i = a; i < b; i += c) { ... }``."""
@@ -628,9 +628,9 @@ class Statements(Calls):
     ) -> ir.Region:
         """The operations that were read as a region that hands on what some names stand for."""
         at = self.words.index - 1
-        given = [self.value(self.number(known.get(n), at), at) for n in handed]
-        if given:
-            self.emit("scf.yield", given, at=at)
+        numbers = [self.value(self.number(known.get(n), at), at) for n in handed]
+        if numbers:
+            self.emit("scf.yield", numbers, at=at)
         return ir.Region(tuple(self.ops), arguments)
 
     def _results(self, changed: list[str], at: int) -> tuple[ir.Value, ...]:

@@ -408,7 +408,7 @@ class Format:
     @cached_property
     def order(self) -> tuple[str, ...]:
         """The operands by name as the syntax has them."""
-        return tuple(dict(found for i in self.items for found in _operands(i, "one")))
+        return tuple(dict(operand for i in self.items for operand in _operands(i, "one")))
 
     @cached_property
     def clauses(self) -> tuple[str, ...]:
@@ -473,9 +473,9 @@ def _operands(
         case AttrItem(_, _, operand) if operand:
             yield operand, "optional"
         case OptionalItem(items, _):
-            yield from (found for inner in items for found in _operands(inner, "optional"))
+            yield from (pair for inner in items for pair in _operands(inner, "optional"))
         case AnyOrderItem(parts):
-            yield from (found for part in parts for inner in part for found in _operands(inner, "optional"))
+            yield from (pair for part in parts for inner in part for pair in _operands(inner, "optional"))
 
 
 @cache

@@ -130,12 +130,12 @@ def _by_syntax(reader: Reader, parts: Parts) -> Op:
 
 def _sizes(reader: Reader, fmt: formats.Format, parts: Parts) -> list[int]:
     """How many values each operand has: as the operation says, else as its syntax leaves no choice."""
-    count, given = len(parts.operands), parts.attributes.pop(SEGMENTS, None)
+    count, segments = len(parts.operands), parts.attributes.pop(SEGMENTS, None)
     kinds = [kind for _, kind in fmt.operands]
     if kinds == ["many"]:
         return [count]
-    if isinstance(given, tuple):
-        sizes = [n for n in given if isinstance(n, int)]
+    if isinstance(segments, tuple):
+        sizes = [n for n in segments if isinstance(n, int)]
         if len(sizes) >= len(kinds) and not any(sizes[len(kinds) :]) and sum(sizes) == count:
             return sizes[: len(kinds)]
     more, chosen = count - kinds.count("one"), {"one": 1, "many": 0, "optional": 0}
@@ -143,7 +143,7 @@ def _sizes(reader: Reader, fmt: formats.Format, parts: Parts) -> list[int]:
         chosen["many"], more = more, 0
     elif more and "many" not in kinds and kinds.count("optional") == more:
         chosen["optional"], more = 1, 0
-    if given is not None or more:
+    if segments is not None or more:
         wanted = ", ".join(name for name, _ in fmt.operands)
         reader.cursor.fail_since(
             parts.start,

@@ -191,7 +191,7 @@ class Source:
     def _go_to_line(self, position: int) -> None:
         """Keep what spans need of the line that has a character; the next one is mostly of the same line."""
         if not self._starts:
-            self._starts = [0, *(found.end() for found in _NEW_LINE.finditer(self.source))]
+            self._starts = [0, *(match.end() for match in _NEW_LINE.finditer(self.source))]
         line = self._line = bisect_right(self._starts, position)
         self._begin = self._starts[line - 1]
         self._stop = self._starts[line] - 1 if line < len(self._starts) else len(self.source)

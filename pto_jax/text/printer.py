@@ -126,8 +126,8 @@ def _shortened(op: Op, types: list[Type], destinations: int) -> list[Type]:
     """One type in place of the list where it says the same."""
     if len(types) < 2 or tile_syntax.is_scalar(types[0]) or types[0] == UnknownType():
         return types
-    given = tile_syntax.distribute(op.name, types[:1], types, destinations)
-    same = given is not None and all((g or UnknownType()) == t for g, t in zip(given, types, strict=True))
+    full = tile_syntax.distribute(op.name, types[:1], types, destinations)
+    same = full is not None and all((g or UnknownType()) == t for g, t in zip(full, types, strict=True))
     return types[:1] if same else types
 
 

@@ -298,8 +298,8 @@ def _with_results(
     reader: Reader, head: TileOp, operands: list[TileOperand], typed: _Types, *, prefixed: bool
 ) -> ir.Op:
     types, result_types, start = typed
-    given = len(types) - len(operands)
-    if head.results and not result_types and given == len(head.results) and types:
+    surplus = len(types) - len(operands)
+    if head.results and not result_types and surplus == len(head.results) and types:
         types, result_types = types[: len(operands)], types[len(operands) :]
     elif head.results and not result_types and len(types) == 1 and not is_scalar(types[0]):
         result_types = [ir.UnknownType() if v else types[0] for v in _vectors(head)]
@@ -394,14 +394,14 @@ def give_types(
             operand.index_types = [rest.pop(0) for _ in operand.indices]
         return
     known = [reader.scopes.known_type(o.mention.name) for o in operands]
-    given = distribute(name, types, known, destinations)
-    if given is None:
+    full = distribute(name, types, known, destinations)
+    if full is None:
         reader.cursor.fail_since(
             start,
             f"got {len(types)} type(s) for {len(operands)} operand(s) of {name}; allowed: one type for "
             "each operand, or one for all tiles",
         )
-    for operand, written in zip(operands, given, strict=True):
+    for operand, written in zip(operands, full, strict=True):
         operand.written = written
 
 

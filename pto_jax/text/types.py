@@ -349,17 +349,17 @@ def read_conv_tile(reader: ShapeReader, start: int) -> TileType:
             f"got a convolution tile of {len(dims)} dimensions; allowed: 1 to {_MAX_RANK} static ones",
         )
     layout: GlobalLayout | None = None
-    given: dict[str, str] = {}
+    fields: dict[str, str] = {}
     while c.accept(lexer.Kind.COMMA):
         at, key = c.start, c.expect(lexer.Kind.BARE_IDENT, "a key of a convolution tile, as in filter=3x3")
         c.expect(lexer.Kind.EQUAL)
-        if key in given or (key == "layout" and layout is not None):
+        if key in fields or (key == "layout" and layout is not None):
             c.fail_since(at, f"got '{key}' twice in a convolution tile")
         if key == "layout":
             layout = attributes.enumeration(c, GlobalLayout, "layout")
         else:
-            given[key] = _value(reader)
-    geometry = read_geometry(given)
+            fields[key] = _value(reader)
+    geometry = read_geometry(fields)
     if isinstance(geometry, str):
         c.fail_since(start, geometry)
     if layout is None:

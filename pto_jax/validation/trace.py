@@ -57,10 +57,10 @@ def execute(
     machine: Callable[..., ReferenceMachine] = Bounded,
 ) -> dict[str, Any]:
     """What the interpreter gives for a kernel's arguments by name; ExecutionError for a broken rule."""
-    given = {a.name: _given(a.type, fitted(a, arguments[a.name])) for a in kernel.arguments}
+    values = {a.name: _given(a.type, fitted(a, arguments[a.name])) for a in kernel.arguments}
     return oracle.run(
         kernel.program,
-        given,
+        values,
         profile=kernel.profile,
         entry=kernel.entry,
         grid=kernel.grid,

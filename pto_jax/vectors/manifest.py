@@ -210,8 +210,8 @@ class _Reader:
     def get(self, entry: Mapping[str, Any], key: str, kind: type[E_], default: E_ | None = None) -> E_:
         value = entry.get(key, default)
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            given = "nothing" if key not in entry else f"{value!r}"
-            raise self.fail(f"entry {key!r}: got {given}", kind.__name__)
+            got = "nothing" if key not in entry else f"{value!r}"
+            raise self.fail(f"entry {key!r}: got {got}", kind.__name__)
         return value
 
     def choice(self, entry: Mapping[str, Any], key: str, known: Mapping[str, E_], default: str | None) -> E_:

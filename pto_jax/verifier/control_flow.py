@@ -12,10 +12,10 @@ _I1, _INDEX = ScalarType(I1), ScalarType(INDEX)
 
 def control_finding(op: Op, constants: Mapping[str, int]) -> Diagnostic | None:
     """What is wrong with an operation of the scf dialect; its regions are the operation's own."""
-    found = next(_findings(op, constants), None)
-    if found is None:
+    finding = next(_findings(op, constants), None)
+    if finding is None:
         return None
-    rule, message, at = found
+    rule, message, at = finding
     return Diagnostic("error", message, (at.span if at is not None else None) or op.span, op.name, rule=rule)
 
 
@@ -59,10 +59,10 @@ def block_findings(graph: Op) -> Iterator[Diagnostic]:
         targets = op.attrs.get("targets")
         for i, label in enumerate(targets if isinstance(targets, tuple) else ()):
             block = blocks.get(label)
-            given = [v.type for v in op.group(f"to{i}")]
+            types = [v.type for v in op.group(f"to{i}")]
             wanted = [a.type for a in block.args] if block is not None else []
-            if block is None or len(given) != len(wanted) or not all(map(fits, given, wanted)):
-                message = f"^{label} is given {_listed(given)}; allowed: {_listed(wanted)}"
+            if block is None or len(types) != len(wanted) or not all(map(fits, types, wanted)):
+                message = f"^{label} is given {_listed(types)}; allowed: {_listed(wanted)}"
                 yield errors.error_of(op, "branch", message)
 
 
@@ -94,8 +94,8 @@ def _findings(op: Op, constants: Mapping[str, int]) -> Iterator[_Found]:
             return
         case "scf.condition":
             if not op.ins or not fits(op.ins[0].type, _I1):
-                found = f"{op.ins[0]} is {op.ins[0].type}" if op.ins else "no condition"
-                yield "condition", f"{found}; allowed: i1 first", op
+                got = f"{op.ins[0]} is {op.ins[0].type}" if op.ins else "no condition"
+                yield "condition", f"{got}; allowed: i1 first", op
         case _:
             yield (
                 "supported",
@@ -144,8 +144,8 @@ def _yielded(
                     None,
                 )
             continue
-        given = [v.type for v in (end.ins if name == "scf.yield" else end.ins[1:])]
-        yield from _agree(op, given, wanted, f"{name} for the {what}", end)
+        types = [v.type for v in (end.ins if name == "scf.yield" else end.ins[1:])]
+        yield from _agree(op, types, wanted, f"{name} for the {what}", end)
 
 
 def _for(op: Op, constants: Mapping[str, int]) -> Iterator[_Found]:
@@ -176,8 +176,8 @@ def _for(op: Op, constants: Mapping[str, int]) -> Iterator[_Found]:
 def _condition(op: Op, wanted: Type, nothing: str) -> Iterator[_Found]:
     """The only operand decides which region is executed."""
     if len(op.ins) != 1 or not fits(op.ins[0].type, wanted):
-        found = f"{op.ins[0]} is {op.ins[0].type}" if op.ins else nothing
-        yield "condition", f"{found}; allowed: {wanted}", op.ins[0] if op.ins else None
+        got = f"{op.ins[0]} is {op.ins[0].type}" if op.ins else nothing
+        yield "condition", f"{got}; allowed: {wanted}", op.ins[0] if op.ins else None
 
 
 def _if(op: Op) -> Iterator[_Found]:
@@ -209,6 +209,6 @@ def _switch(op: Op) -> Iterator[_Found]:
     if len(set(numbers)) != len(numbers):
         yield "cases", f"cases {', '.join(map(str, numbers))}; allowed: every number once", None
     if len(op.regions) != len(numbers) + 1:
-        found = f"{len(op.regions)} region(s) for {len(numbers)} case(s)"
-        yield "regions", f"{found}; allowed: one for each case, and the default", None
+        got = f"{len(op.regions)} region(s) for {len(numbers)} case(s)"
+        yield "regions", f"{got}; allowed: one for each case, and the default", None
     yield from _yielded(op, op.regions, [v.type for v in op.results], "results")

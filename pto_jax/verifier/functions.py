@@ -72,8 +72,8 @@ def _names(program: ir.Program) -> Iterator[Diagnostic]:
                 "function", f"a second function @{function.name}; allowed: one per name", function.span
             )
         elif not function.external and bodies[function.name] > 1 and program.children:
-            found = f"{bodies[function.name]} child modules define @{function.name}"
-            yield _error("function", f"{found}; allowed: one definition of each name", function.span)
+            got = f"{bodies[function.name]} child modules define @{function.name}"
+            yield _error("function", f"{got}; allowed: one definition of each name", function.span)
         elif function.external and function.child is not None:
             yield from _declared(program, function)
         seen.add((function.child, function.name))
@@ -83,8 +83,8 @@ def _declared(program: ir.Program, function: ir.Function) -> Iterator[Diagnostic
     """A declaration in a child module stands for the public function of another one."""
     defined = program.function(function.name)
     if defined is None or defined.external or defined.private:
-        found = "is private" if defined is not None and not defined.external else "has no definition"
-        message = f"@{function.name} {found} in the other child modules; allowed: a public function of one"
+        got = "is private" if defined is not None and not defined.external else "has no definition"
+        message = f"@{function.name} {got} in the other child modules; allowed: a public function of one"
         yield _error("function", message, function.span)
     elif [a.type for a in defined.args] != [a.type for a in function.args]:
         types = ", ".join(str(a.type) for a in defined.args)
@@ -146,8 +146,8 @@ def _logical_names(program: ir.Program, function: ir.Function) -> Iterator[Diagn
         target = program.function(name)
         logical = target.attrs.get(LOGICAL_NAME) if target is not None and not target.private else None
         if logical is not None and called.setdefault(logical, name) != name:
-            found = f"@{called[logical]} and @{name} have the logical name {logical} beside another back end"
-            yield _error("back-end", f"{found}; allowed: one public function of a name", op.span, "call")
+            got = f"@{called[logical]} and @{name} have the logical name {logical} beside another back end"
+            yield _error("back-end", f"{got}; allowed: one public function of a name", op.span, "call")
 
 
 def _whole_peer(program: ir.Program, function: ir.Function, op: ir.Op) -> Iterator[Diagnostic]:
@@ -157,8 +157,8 @@ def _whole_peer(program: ir.Program, function: ir.Function, op: ir.Op) -> Iterat
     if target is None or target.child == function.child:
         return
     for name, _ in callees(target):
-        found = f"@{target.name}, of a module of another back end, calls @{name}"
-        yield _error("back-end", f"{found}; allowed: a peer that calls nothing", op.span, op.name)
+        got = f"@{target.name}, of a module of another back end, calls @{name}"
+        yield _error("back-end", f"{got}; allowed: a peer that calls nothing", op.span, op.name)
         return
 
 
@@ -180,8 +180,8 @@ def _call_cycles(program: ir.Program) -> Iterator[Diagnostic]:
     for caller, listed in calls.items():
         for callee, op in listed:
             if reaches(callee, caller):
-                found = f"the call of @{callee} in @{caller} is recursive; allowed: calls without cycles"
-                yield _error("recursion", found, op.span, "call")
+                got = f"the call of @{callee} in @{caller} is recursive; allowed: calls without cycles"
+                yield _error("recursion", got, op.span, "call")
 
 
 def _kernel(function: ir.Function) -> Iterator[Diagnostic]:
@@ -196,13 +196,13 @@ def _kernel(function: ir.Function) -> Iterator[Diagnostic]:
         if not _is_section(op):
             continue
         if isinstance(kind, ir.KernelKind) and traits_of(op).core != kind:
-            found = f"in the {kind.name.lower()} kernel @{function.name}"
-            message = f"{found}; allowed: sections of its own kind, or functions without kernel_kind"
+            got = f"in the {kind.name.lower()} kernel @{function.name}"
+            message = f"{got}; allowed: sections of its own kind, or functions without kernel_kind"
             yield error_of(op, "kernel-kind", message)
         for inner in op.walk():
             if inner is not op and _is_section(inner):
-                found = f"inside {op.name}; allowed: sections one after another"
-                yield error_of(inner, "kernel-kind", found)
+                got = f"inside {op.name}; allowed: sections one after another"
+                yield error_of(inner, "kernel-kind", got)
 
 
 def _is_section(op: ir.Op) -> bool:
@@ -257,14 +257,14 @@ def _level(program: ir.Program, op: ir.Op, level: int | None, auto_sync: bool) -
     if allocates and a_tile and place is not None and place[1] and level is not None and level < EXPLICIT:
         yield error_of(op, "level", f"addr at level {level}; allowed: at level 3")
     if level == EXPLICIT and a_tile and _is_unplaced(program, op):
-        found = "no addr" if allocates else "a tile as result, which has no address,"
-        yield error_of(op, "level", f"{found} at level 3; allowed: addr = %address for every tile")
+        got = "no addr" if allocates else "a tile as result, which has no address,"
+        yield error_of(op, "level", f"{got} at level 3; allowed: addr = %address for every tile")
     if place is not None and not allocates:
         if level is not None and level < EXPLICIT:
             yield error_of(op, "level", f"at level {level}; allowed: at level 3")
         if auto_sync:
-            found = "beside automatic synchronisation; allowed: without, as it cannot see run-time addresses"
-            yield error_of(op, "level", found)
+            got = "beside automatic synchronisation; allowed: without, as it cannot see run-time addresses"
+            yield error_of(op, "level", got)
 
 
 def _of_argument(
@@ -280,11 +280,11 @@ def _reserved(op: ir.Op, level: int) -> Iterator[Diagnostic]:
     """A tool places buffers below level 3, the program from there on."""
     auto, based = op.attrs.get("auto"), op.attrs.get("base") is not None
     if level == EXPLICIT and (auto is not False or not based):
-        found = "auto = true" if auto is not False else "no base"
-        yield error_of(op, "level", f"{found} at level 3; allowed: auto = false with base = N")
+        got = "auto = true" if auto is not False else "no base"
+        yield error_of(op, "level", f"{got} at level 3; allowed: auto = false with base = N")
     elif level < EXPLICIT and (auto is not True or based):
-        found = "auto = false" if auto is not True else "base"
-        yield error_of(op, "level", f"{found} at level {level}; allowed: auto = true without base")
+        got = "auto = false" if auto is not True else "base"
+        yield error_of(op, "level", f"{got} at level {level}; allowed: auto = true without base")
 
 
 def call_findings(program: ir.Program, op: ir.Op) -> Iterator[Diagnostic]:
@@ -305,14 +305,15 @@ def call_findings(program: ir.Program, op: ir.Op) -> Iterator[Diagnostic]:
             "call",
         )
         return
-    for given, wanted in zip(op.ins, function.args, strict=True):
-        if not same_use(wanted.type, given.type):
-            found = f"{given} is {given.type}; allowed for %{wanted.name} of @{function.name}: {wanted.type}"
-            yield _error("callee", found, given.span or op.span, "call")
+    for argument, wanted in zip(op.ins, function.args, strict=True):
+        if not same_use(wanted.type, argument.type):
+            got = f"{argument} is {argument.type}; "
+            got += f"allowed for %{wanted.name} of @{function.name}: {wanted.type}"
+            yield _error("callee", got, argument.span or op.span, "call")
     for result, t in zip(op.results, function.results, strict=True):
         if not same_use(t, result.type):
-            found = f"{result} is {result.type}; allowed: {t}, the result of @{function.name}"
-            yield _error("callee", found, result.span or op.span, "call")
+            got = f"{result} is {result.type}; allowed: {t}, the result of @{function.name}"
+            yield _error("callee", got, result.span or op.span, "call")
 
 
 def return_findings(program: ir.Program, function: ir.Function, op: ir.Op) -> Iterator[Diagnostic]:
@@ -321,8 +322,8 @@ def return_findings(program: ir.Program, function: ir.Function, op: ir.Op) -> It
     if program.fragment:
         return
     if len(op.ins) != len(wanted):
-        found = f"return of {len(op.ins)} value(s) in @{function.name}; allowed: {len(wanted)}"
-        yield _error("return", found, op.span, "return")
+        got = f"return of {len(op.ins)} value(s) in @{function.name}; allowed: {len(wanted)}"
+        yield _error("return", got, op.span, "return")
         return
     for value, t in zip(op.ins, wanted, strict=True):
         if not same_use(t, value.type):
@@ -330,5 +331,5 @@ def return_findings(program: ir.Program, function: ir.Function, op: ir.Op) -> It
 
 
 def _wrong_return(function: ir.Function, value: ir.Value, t: ir.Type, op: ir.Op) -> Diagnostic:
-    found = f"{value} is {value.type}; allowed in @{function.name}: {t}"
-    return _error("return", found, value.span or op.span, "return")
+    got = f"{value} is {value.type}; allowed in @{function.name}: {t}"
+    return _error("return", got, value.span or op.span, "return")

@@ -58,17 +58,17 @@ def overwrites(resolved: ResolvedProgram, function: Function) -> Iterator[tuple[
     near = _without_windows(lifetimes, places, _near(places))
     for i, twins in _twins(lifetimes, places).items():
         near[i] = near.get(i, 0) | twins
-    found: dict[int, tuple[Op, int]] = {}
+    writers: dict[int, tuple[Op, int]] = {}
 
     def visit(op: Op, access: Access, before: int, behind: int) -> None:
         for i in bits(access.writes | access.scratch):
             lost = near.get(i, 0) & before & behind & ~access.writes
-            if lost and i not in found:
-                found[i] = op, next(bits(lost))
+            if lost and i not in writers:
+                writers[i] = op, next(bits(lost))
 
     if near:
         lifetimes.visit(visit)
-    if found:
+    if writers:
         from ..order import lost_values
 
         # Followed with numbers, some of them replace only what is read no more, or is read as theirs.
@@ -77,8 +77,8 @@ def overwrites(resolved: ResolvedProgram, function: Function) -> Iterator[tuple[
         for place in (places[i] for i in near):
             ranges.setdefault(place.loc, set()).add((place.start, place.end))
         within = {loc: sorted(listed) for loc, listed in ranges.items()}
-        replaces = lost_values(resolved, function, [of[id(op)] for op, _ in found.values()], within)
-        for i, (op, j) in found.items():
+        replaces = lost_values(resolved, function, [of[id(op)] for op, _ in writers.values()], within)
+        for i, (op, j) in writers.items():
             known = replaces(of[id(op)], places[j].start, places[j].end)
             # Of two tiles of one type at the same bytes most are one value that goes on.
             if known or (known is None and places[i].bytes != places[j].bytes):
@@ -123,8 +123,8 @@ def _twins(lifetimes: Lifetimes, places: Mapping[int, Place]) -> dict[int, int]:
     for i, place in places.items():
         key = lifetimes.tiles[i].type, place.bytes
         groups[key] = groups.get(key, 0) | 1 << i
-    found = {i: groups[lifetimes.tiles[i].type, place.bytes] & ~(1 << i) for i, place in places.items()}
-    return {i: twins for i, twins in found.items() if twins}
+    result = {i: groups[lifetimes.tiles[i].type, place.bytes] & ~(1 << i) for i, place in places.items()}
+    return {i: twins for i, twins in result.items() if twins}
 
 
 def _near(places: Mapping[int, Place]) -> dict[int, int]:
@@ -167,9 +167,9 @@ def shared_bytes(op: Op, bound: Bound, facts: FunctionFacts, profile: Profile) -
         if one is None or two is None or not one.overlaps(two) or any(map(_is_empty, pair)):
             continue
         certain = one.certainly_overlaps(two)
-        found = f"{name} ({pair[0]}) and {other} ({pair[1]}) {'share' if certain else 'may share'} bytes"
+        got = f"{name} ({pair[0]}) and {other} ({pair[1]}) {'share' if certain else 'may share'} bytes"
         allowed = f"allowed on {profile.name}: {name} apart from {other}, {apart.source}"
-        error = error_of(op, "overlap", f"{found}; {allowed}; try: another tile as {name}", pair[0])
+        error = error_of(op, "overlap", f"{got}; {allowed}; try: another tile as {name}", pair[0])
         yield error if certain else replace(error, severity="warning")
 
 

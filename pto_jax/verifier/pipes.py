@@ -312,13 +312,13 @@ def _pipes(sides: Mapping[str, _Side]) -> Iterator[_Pipe]:
 
 def _keys(end: End) -> list[tuple[object, ...]]:
     """What an end is known by in each of its directions."""
-    found: list[tuple[object, ...]] = [
+    keys: list[tuple[object, ...]] = [
         (bit, end.buffers[bit]) for bit in (1, 2) if end.mask & bit and bit in end.buffers
     ]
     local = any(name.endswith("consumer_buf") for name, _ in end.op.groups)
     if end.core is not None and not local:
-        found.append((end.mask, "slots", end.number))
-    return found
+        keys.append((end.mask, "slots", end.number))
+    return keys
 
 
 def _pairs(pipe: _Pipe) -> Iterator[Diagnostic]:
@@ -367,17 +367,17 @@ def _splits(pipe: _Pipe) -> Iterator[Diagnostic]:
         clash = whole if nosplit is False else halves if nosplit is True else []
         if clash:
             used, written = clash[0].attrs.get("split", 0), str(nosplit).lower()
-            found = f"nosplit = {written} and split {used} at {clash[0].name}"
+            got = f"nosplit = {written} and split {used} at {clash[0].name}"
             yield error_of(
-                end.op, "pipe-split", f"{found}; allowed: nosplit = {str(not nosplit).lower()} or none"
+                end.op, "pipe-split", f"{got}; allowed: nosplit = {str(not nosplit).lower()} or none"
             )
-    given = [(end, end.op.attrs.get("nosplit")) for _, end in pipe if "nosplit" in end.op.attrs]
-    for end, nosplit in given[1:]:
-        if nosplit != given[0][1]:
+    settings = [(end, end.op.attrs.get("nosplit")) for _, end in pipe if "nosplit" in end.op.attrs]
+    for end, nosplit in settings[1:]:
+        if nosplit != settings[0][1]:
             yield error_of(
                 end.op,
                 "pipe-split",
-                f"nosplit = {str(nosplit).lower()}, and {str(given[0][1]).lower()} at the other end; "
+                f"nosplit = {str(nosplit).lower()}, and {str(settings[0][1]).lower()} at the other end; "
                 "allowed: the same at both ends",
             )
 
@@ -423,8 +423,8 @@ class _End:
     @property
     def epilogue(self) -> ir.AccPushEpilogue | None:
         """What is done to accumulators here."""
-        found = self.end.op.attrs.get("acc_push_epilogue")
-        return found if isinstance(found, ir.AccPushEpilogue) else None
+        value = self.end.op.attrs.get("acc_push_epilogue")
+        return value if isinstance(value, ir.AccPushEpilogue) else None
 
     def named(self, *kinds: str) -> list[ir.Op]:
         """The operations of these kinds that go through the end."""

@@ -88,25 +88,25 @@ class InstructionRules:
             return [], legal[0]
         resolved = self.resolved.of(op)
         overwritten = hidden_scratch(op, self.profile, known.valid, resolved.bound)
-        found = self._findings(resolved, known)
-        if not found:
+        diagnostics = self._findings(resolved, known)
+        if not diagnostics:
             if len(self._legal) >= _KEPT:
                 self._legal.clear()
             types = (v.type for v in (*op.ins, *op.outs, *op.results))
             self._legal[signature] = overwritten, (instruction, *types)
-        return found, overwritten
+        return diagnostics, overwritten
 
     def _findings(self, resolved: resolution.ResolvedOp, known: facts.OperandFacts) -> list[Diagnostic]:
         """What is wrong by the sizes that the types of an instruction state.
 
         What only the constants of the text break breaks when it is executed: the assembler accepts it.
         """
-        found = self._objections(resolved, known, {})
+        diagnostics = self._objections(resolved, known, {})
         for finding in self._objections(resolved, known, known.valid) if known.valid else ():
-            if finding not in found:
+            if finding not in diagnostics:
                 message = f"{finding.message} (by constants; an error where it is executed)"
-                found.append(replace(finding, severity="warning", message=message))
-        return found
+                diagnostics.append(replace(finding, severity="warning", message=message))
+        return diagnostics
 
     def _objections(
         self, resolved: resolution.ResolvedOp, known: facts.OperandFacts, valid: Mapping[str, Valid]
@@ -249,8 +249,8 @@ def verify_program(
 
 def _merge(by_profile: dict[str, list[Diagnostic]], selected: Profile) -> list[Diagnostic]:
     merged: dict[tuple[object, ...], tuple[Diagnostic, list[str]]] = {}
-    for name, found in by_profile.items():
-        for d in found:
+    for name, diagnostics in by_profile.items():
+        for d in diagnostics:
             error = d.severity == "error" or d.rule in _NOT_PORTABLE
             if not error and name != selected.name:
                 continue
@@ -468,8 +468,8 @@ class _Checker:
 
     def instruction(self, op: Op, known: OperandFacts) -> None:
         """Check an instruction, and note what it overwrites."""
-        found, overwritten = self.rules.check(op, known)
-        self.sink.extend(found)
+        diagnostics, overwritten = self.rules.check(op, known)
+        self.sink.extend(diagnostics)
         bound = self.rules.resolved.of(op).bound
         if bound is not None:
             self.sink.extend(shared_bytes(op, bound, self.facts, self.rules.profile))

@@ -39,8 +39,8 @@ def arith_finding(op: Op) -> Diagnostic | None:
     if rule is None:
         known = ", ".join(sorted(n.removeprefix("arith.") for n in _RULES if n != CAST))
         return error_of(op, "supported", f"is not supported by this version; of arith it has: {known}")
-    found = rule(op)
-    return error_of(op, "scalar-types", found) if found is not None else None
+    finding = rule(op)
+    return error_of(op, "scalar-types", finding) if finding is not None else None
 
 
 def _dtype(value: Value) -> DType | None:

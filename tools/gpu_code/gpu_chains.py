@@ -43,7 +43,7 @@ def chains(seed: int) -> Iterator[Case]:
 
 def _given(program: Program, seed: int) -> dict[str, Given]:
     """Random operands with ordinary numbers in most places, so that few sums are NaN."""
-    rng, given = np.random.default_rng(seed), dict[str, Given]()
+    rng, operands = np.random.default_rng(seed), dict[str, Given]()
     for a in program.functions[0].args:
         t = a.type
         assert isinstance(t, TileType)
@@ -58,5 +58,5 @@ def _given(program: Program, seed: int) -> dict[str, Given]:
         if not t.is_static:
             regions = np.array([(32, 64), (31, 64), (17, 63), (5, 64)], np.int32)
             regions = np.minimum(regions, np.array(t.shape, np.int32))
-        given[a.name] = Given(t, words, regions)
-    return given
+        operands[a.name] = Given(t, words, regions)
+    return operands

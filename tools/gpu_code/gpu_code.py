@@ -166,7 +166,7 @@ def run_examples(targets: Sequence[str], jobs: int = 1) -> list[ExampleCode]:
     from pto_jax.examples import EXAMPLES
 
     with ProcessPoolExecutor(jobs, get_context("spawn"), _start, (Work(targets=tuple(targets)),)) as pool:
-        return [code for found in pool.map(_examine_example, EXAMPLES) for code in found]
+        return [code for codes in pool.map(_examine_example, EXAMPLES) for code in codes]
 
 
 def summary(findings: Sequence[Finding]) -> Iterator[str]:

@@ -42,24 +42,24 @@ class ExampleCode:
             return [self.error]
         exact, fast = self.launches["exact"], self.launches["fast"]
         limit = gpu_limits.example(self.name)
-        found = []
+        result = []
         if self.blocks == 1 and exact > min(LAUNCHES, OVER_FAST * fast):
-            found.append(
+            result.append(
                 f"launches: {exact} in exact numerics, {fast} in fast; allowed {LAUNCHES} and twice fast's"
             )
         for numerics, count in self.launches.items():
             if count > limit[numerics]:
-                found.append(f"launches: {count} in {numerics} numerics, allowed {limit[numerics]}")
+                result.append(f"launches: {count} in {numerics} numerics, allowed {limit[numerics]}")
         if self.scratch > limit["scratch"] * self.arguments:
             allowed = f"{limit['scratch']} bytes per byte"
-            found.append(
+            result.append(
                 f"scratch: {self.scratch} bytes for {self.arguments} of arguments, allowed {allowed}"
             )
         elif self.scratch > self.arguments and gpu_limits.above_arguments(self.name) is None:
-            found.append(
+            result.append(
                 f"scratch: {self.scratch} bytes for {self.arguments} of arguments, more without a reason"
             )
-        return found
+        return result
 
     def __str__(self) -> str:
         if self.error:

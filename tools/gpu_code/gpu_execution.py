@@ -74,8 +74,8 @@ class Execution:
     def run(self, arguments: Sequence[NDArray[Any]], coarse: int = 0) -> list[NDArray[np.uint8]]:
         """The bytes of the results."""
         self.host.perturb(coarse)
-        given = [np.frombuffer(np.ascontiguousarray(a).tobytes(), np.uint8).copy() for a in arguments]
-        return _flat(self._computation(self.program.entry, given))
+        buffers = [np.frombuffer(np.ascontiguousarray(a).tobytes(), np.uint8).copy() for a in arguments]
+        return _flat(self._computation(self.program.entry, buffers))
 
     def _computation(self, name: str, arguments: Sequence[Buffer]) -> Buffer:
         values: dict[str, Buffer] = {}
@@ -126,9 +126,9 @@ class Execution:
         if step.operation == "sort":
             return step, list(range(len(step.operands)))
         steps = self.program.computations.get(_called(step), ())
-        given = {s.name: int(s.arguments) for s in steps if s.operation == "parameter"}
-        found = next((s for s in steps if s.operation == "sort" and s.is_root), None)
-        return found, [given.get(n) for n in found.operands] if found is not None else []
+        numbers = {s.name: int(s.arguments) for s in steps if s.operation == "parameter"}
+        sort = next((s for s in steps if s.operation == "sort" and s.is_root), None)
+        return sort, [numbers.get(n) for n in sort.operands] if sort is not None else []
 
     def _sort(self, step: Step, inside: Step, operands: Sequence[Buffer]) -> Buffer:
         """Kernels of a sort are named after it and sort its results in place, which begin as its operands.
@@ -145,14 +145,14 @@ class Execution:
             np.array(_flat(o)[0]) if _flat(o) else np.zeros(size, np.uint8)
             for o, size in zip(operands, sizes, strict=True)
         ]
-        given = {id(b): b for o in operands for b in _flat(o)}
+        buffers = {id(b): b for o in operands for b in _flat(o)}
         for name in launched:
             kernel = self.host.kernels[name]
-            if kernel.uses[: len(given)] != ("unused",) * len(given):
+            if kernel.uses[: len(buffers)] != ("unused",) * len(buffers):
                 raise Refused("a sort that reads its operands")
-            if len(kernel.uses) != len(given) + len(results):
+            if len(kernel.uses) != len(buffers) + len(results):
                 raise Refused(f"a sort of {len(kernel.uses)} buffers")
-            self.host.run(name, [*given.values(), *results])
+            self.host.run(name, [*buffers.values(), *results])
         return tuple(results) if step.type.startswith("(") else results[0]
 
     def _loop(self, step: Step, state: Buffer) -> Buffer:
@@ -189,15 +189,15 @@ def _written_over(
     """Results that are written over operands: position of the operand -> number of the result."""
     if len(kernel.uses) != len(operands) + len(sizes):
         raise Refused(f"a kernel of {len(kernel.uses)} buffers for {len(operands)} + {len(sizes)} arrays")
-    found: dict[int, int] = {}
+    offsets: dict[int, int] = {}
     free = [i for i, use in enumerate(kernel.uses[: len(operands)]) if use == "written"]
     for number, size in enumerate(sizes):
         if kernel.uses[len(operands) + number] == "unused":
-            places = [i for i in free if operands[i].nbytes == size and i not in found]
+            places = [i for i in free if operands[i].nbytes == size and i not in offsets]
             if not places:
                 raise Refused("a result without a buffer")
-            found[places[0]] = number
-    return found
+            offsets[places[0]] = number
+    return offsets
 
 
 def _triton(step: Step) -> str | None:

@@ -97,9 +97,9 @@ class Examiner:
     def _examined(self, finding: Finding, make: Callable[[], Case]) -> Finding:
         try:
             case = make()
-            given = arguments(case.given)
+            operands = arguments(case.given)
             finding.batch = batch_size(case.given)
-            leaves, structure = jax.tree.flatten(given)
+            leaves, structure = jax.tree.flatten(operands)
             code = self.compiler.compile(_function(case, structure), leaves)
             _judge(finding, code)
             self._execute(finding, case, code, [np.asarray(leaf) for leaf in leaves])

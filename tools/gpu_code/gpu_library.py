@@ -48,9 +48,9 @@ def product(
 
 def _first(type_: str) -> str:
     """The type of the first array."""
-    found = re.search(r"\w+\[[\d,]*\](\{[^}]*\})?", type_)
-    assert found is not None
-    return found[0]
+    match = re.search(r"\w+\[[\d,]*\](\{[^}]*\})?", type_)
+    assert match is not None
+    return match[0]
 
 
 def _logical(type_: str, operand: NDArray[np.uint8]) -> NDArray[np.int64]:

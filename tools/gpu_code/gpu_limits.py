@@ -13,8 +13,8 @@ from typing import Any
 @cache
 def table() -> dict[str, Any]:
     """The table: approximations with instructions, PTX and reason; launches and scratch by instruction."""
-    found: dict[str, Any] = json.loads(Path(__file__).with_name("gpu_limits.json").read_text())
-    return found
+    limits: dict[str, Any] = json.loads(Path(__file__).with_name("gpu_limits.json").read_text())
+    return limits
 
 
 def allowed(instruction: str, mark: str) -> bool:

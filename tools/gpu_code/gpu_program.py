@@ -32,9 +32,9 @@ class Step:
 
     def computation(self, attribute: str) -> str:
         """The computation that an attribute names."""
-        found = re.search(rf"\b{attribute}=%?([\w.\-]+)", self.attributes)
-        assert found is not None, (attribute, self.attributes)
-        return found.group(1)
+        match = re.search(rf"\b{attribute}=%?([\w.\-]+)", self.attributes)
+        assert match is not None, (attribute, self.attributes)
+        return match.group(1)
 
     @property
     def branches(self) -> tuple[str, ...]:
@@ -91,9 +91,9 @@ def read(text: str) -> Program:
         elif line == "}":
             computations[name] = tuple(steps)
         else:
-            found = _LINE.match(line)
-            if found is not None and name:
-                step = _step(*found.groups())
+            match = _LINE.match(line)
+            if match is not None and name:
+                step = _step(*match.groups())
                 steps += [*_members(step, steps), step]
     return Program(computations, entry)
 
@@ -122,12 +122,12 @@ def _members(step: Step, before: list[Step]) -> Iterator[Step]:
 def shapes(type_: str) -> list[tuple[str, tuple[int, ...], int]]:
     """Element type, dimensions and bytes per element of the arrays of a type."""
     text = re.sub(r"/\*.*?\*/", "", type_)
-    found = []
+    result = []
     for name, dims, _ in _ARRAY.findall(text):
         width = BYTES.get(name) if name in BYTES else int(name.lstrip("fsuc")) // 8
         assert width is not None
-        found.append((name, tuple(int(d) for d in dims.split(",") if d), width))
-    return found
+        result.append((name, tuple(int(d) for d in dims.split(",") if d), width))
+    return result
 
 
 def layout(type_: str) -> tuple[int, ...]:

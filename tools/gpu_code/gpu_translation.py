@@ -155,7 +155,7 @@ def kernels(text: str, grids: Mapping[str, int] | None = None) -> list[Kernel]:
     """
     ranges = dict(re.findall(r"^!(\d+) = !\{i32 0, i32 (\d+)\}", text, re.M))
     required = dict(re.findall(r"^attributes #(\d+) = .*\"nvvm\.reqntid\"=\"(\d+),1,1\"", text, re.M))
-    found = []
+    result = []
     for part in re.split(r"(?=^define )", text, flags=re.M):
         head = _HEAD.match(part)
         if head is None:
@@ -176,8 +176,8 @@ def kernels(text: str, grids: Mapping[str, int] | None = None) -> list[Kernel]:
             threads = int(required.get(attribute[1], 1))
         uses = tuple(map(_use, re.split(r",\s*(?=ptr )", head[2])))
         meets = any(word in part for word in ("barrier.cta", "barrier0", "shfl", "bar.warp", "redux"))
-        found.append(Kernel(head[1], uses, blocks, threads, meets))
-    return found
+        result.append(Kernel(head[1], uses, blocks, threads, meets))
+    return result
 
 
 def _use(parameter: str) -> str:

@@ -141,9 +141,9 @@ def _lines(cases: list[Case]) -> Counter[str]:
     """How many NaNs and infinities the rows of f32 tiles have: results show a single one best."""
     counted: Counter[str] = Counter()
     for case in cases:
-        for given in case.inputs.values():
-            if isinstance(given.type, TileType) and given.type.dtype == F32:
-                result = ((given.words & np.uint32(_INFINITE)) == _INFINITE).sum(axis=-1)
+        for array in case.inputs.values():
+            if isinstance(array.type, TileType) and array.type.dtype == F32:
+                result = ((array.words & np.uint32(_INFINITE)) == _INFINITE).sum(axis=-1)
                 counted["no NaN or infinity"] += int((result == 0).sum())
                 counted["one or two"] += int(((result == 1) | (result == 2)).sum())
                 counted["more of them"] += int((result > 2).sum())
@@ -154,9 +154,9 @@ def _values(cases: list[Case]) -> Counter[str]:
     """What kinds of numbers the f32 arguments have, one kind each: the first that fits."""
     counted: Counter[str] = Counter()
     for case in cases:
-        for given in case.inputs.values():
-            if given.type.dtype == F32:
-                size = given.words.reshape(-1) & np.uint32(0x7FFFFFFF)
+        for array in case.inputs.values():
+            if array.type.dtype == F32:
+                size = array.words.reshape(-1) & np.uint32(0x7FFFFFFF)
                 kinds = {
                     "zero": size == 0,
                     "NaN": size > _INFINITE,

@@ -58,8 +58,8 @@ class Focus:
             ("region", self.regions, REGIONS),
             ("values", self.values, RECIPES),
         )
-        for option, given, allowed in choices:
-            unknown = [name for name in given if name not in allowed]
+        for option, values, allowed in choices:
+            unknown = [name for name in values if name not in allowed]
             if unknown:
                 raise ArgumentError(f"--{option} {unknown[0]}", allowed=" ".join(allowed))
         known = generated() | MADE.keys() | generated_micro()

@@ -129,11 +129,11 @@ def codes_room(site: Site) -> Iterator[Finding]:
 )
 def reordered(site: Site) -> Iterator[Finding]:
     """A destination of reordered exponents, and what says their order."""
-    given, mode = "exp_zz" in site.types, site.op.attrs.get("storeMode") is not None
-    if given != mode:
-        got = "exp_zz without storeMode" if given else "storeMode without exp_zz"
+    has_operand, mode = "exp_zz" in site.types, site.op.attrs.get("storeMode") is not None
+    if has_operand != mode:
+        got = "exp_zz without storeMode" if has_operand else "storeMode without exp_zz"
         yield None, f"{got}; allowed: both or none"
-    elif given and (grouped_down(site) or algorithm(site.attrs) not in OCP_ALGS):
+    elif has_operand and (grouped_down(site) or algorithm(site.attrs) not in OCP_ALGS):
         yield "exp_zz", "exp_zz with groups along rows, or quantScaleAlg nv; allowed: tmov reorders exponents"
 
 

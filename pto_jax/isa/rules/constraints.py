@@ -340,8 +340,8 @@ def type_row(operands: tuple[Operand, ...], variables: tuple[str, ...], table: T
         legal = site.instruction.types.get(site.profile.name, ())
         if clashes or not bound:
             return
-        found = [bound[v][1].name if v in bound else None for v in site.instruction.type_vars]
-        if any(all(f in (None, r) for f, r in zip(found, row, strict=True)) for row in legal):
+        names = [bound[v][1].name if v in bound else None for v in site.instruction.type_vars]
+        if any(all(f in (None, r) for f, r in zip(names, row, strict=True)) for row in legal):
             return
         where = ", ".join(f"{bound[v][0]}: {bound[v][1]}" for v in site.instruction.type_vars if v in bound)
         got = f"element types ({where}) are not supported on {site.profile.name}"

@@ -162,11 +162,11 @@ def paths(table: Paths) -> Constraint:
 
     @forbid("path", "places with a data path", HARDWARE, source=_SOURCE, invalid_if=edit("dst", elsewhere))
     def rule(site: Site) -> Iterator[Finding]:
-        found, pairs = ends(site), table.get(site.profile.name)
-        if found is None or pairs is None or (found[0].loc, found[1].loc) in pairs:
+        pair, pairs = ends(site), table.get(site.profile.name)
+        if pair is None or pairs is None or (pair[0].loc, pair[1].loc) in pairs:
             return
         listed = ", ".join(f"{a.name.lower()} to {b.name.lower()}" for a, b in pairs)
-        where = f"src is a {found[0].loc.name.lower()} tile, dst a {found[1].loc.name.lower()} tile"
+        where = f"src is a {pair[0].loc.name.lower()} tile, dst a {pair[1].loc.name.lower()} tile"
         yield "src", f"{where}; allowed on {site.profile.name}: {listed}"
 
     return rule

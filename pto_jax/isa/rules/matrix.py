@@ -100,8 +100,8 @@ def _ordered(left: BLayout | None, profiles: tuple[ProfileName, ...]) -> Constra
             agrees = (free or t.blayout == role.blayout) and t.slayout == role.slayout
             if not agrees or (role.fractal is not None and t.fractal != role.fractal):
                 allowed = "boxes row_major" if free else role.order
-                found = f"{t.layout} with fractal {t.fractal}" if role.fractal else t.layout
-                yield name, f"{name} has layout {found}; allowed on {site.profile.name}: {allowed}"
+                layout = f"{t.layout} with fractal {t.fractal}" if role.fractal else t.layout
+                yield name, f"{name} has layout {layout}; allowed on {site.profile.name}: {allowed}"
 
     return rule
 

@@ -92,13 +92,13 @@ def _mask(d: ir.DType) -> ir.TileType:
 
 def _sync_attributes(attributes: tuple[Attribute, ...]) -> dict[str, ir.AttrValue]:
     """Every attribute without a default, neighbouring enumerations with different members."""
-    given: dict[str, ir.AttrValue] = {}
+    values: dict[str, ir.AttrValue] = {}
     for i, attribute in enumerate(a for a in attributes if a.default is None):
         if issubclass(attribute.type, IntEnum):
-            given[attribute.name] = list(attribute.type)[i]
+            values[attribute.name] = list(attribute.type)[i]
         elif attribute.type is int:
-            given[attribute.name] = 0
-    return given
+            values[attribute.name] = 0
+    return values
 
 
 #: Types of samples that do not follow from a type table.
@@ -128,8 +128,8 @@ def to_program(sample: Sample) -> ir.Program:
         ]
         for value, number in zip(values, sample.constants.get(name, ()), strict=True):
             d = element_type(value.type)
-            given = float(number) if d is not None and d.is_float else number
-            ops.append(ir.Op("arith.constant", results=(value,), attributes=ir.attrs(value=given)))
+            constant = float(number) if d is not None and d.is_float else number
+            ops.append(ir.Op("arith.constant", results=(value,), attributes=ir.attrs(value=constant)))
         if name not in sample.constants:
             values = [ir.Value(name, sample.types[name])]
             arguments += values
