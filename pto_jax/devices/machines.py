@@ -72,7 +72,7 @@ def machine(text: str, dut_timeout: float = DUT_TIMEOUT) -> Target:
             allowed = " ".join([*entry.words, *(PROFILE_NAMES if entry.profile else ())])
             raise ArgumentError(f"executor {shown}: {part or 'nothing'} after {kind}", allowed=f"{allowed}")
     if kind == "profile" and profile is None:
-        raise ArgumentError(f"executor {shown}: a profile is needed", allowed=" ".join(PROFILE_NAMES))
+        raise ArgumentError(f"executor {shown}: got no profile", allowed=" ".join(PROFILE_NAMES))
     made: Target = entry.make(words, profile)
     return made
 
