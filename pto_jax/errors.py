@@ -230,6 +230,9 @@ class _Located(PtoError):
         if len(listed) > MOST_FINDINGS:
             rendered.append(f"and {len(listed) - MOST_FINDINGS} more findings")
         super().__init__("\n".join(rendered), listed)
+        if listed:
+            # Those of the first finding, without the line of the source that is shown below it.
+            self.got, self.allowed, self.fix = listed[0].got, listed[0].allowed, listed[0].fix
 
 
 class ParseError(_Located):

@@ -132,7 +132,7 @@ def _infer(
     raise errors.VerifyError(
         errors.Diagnostic(
             "error",
-            f"type not given; it does not follow from the sources ({source}), so it must be written",
+            f"got no type, and none follows from the sources ({source}); allowed: the type in the text",
             value.span or op.span,
             instruction.name,
             f"%{value.name}",

@@ -82,6 +82,9 @@ def tensor_view(dtype: str | ir.DType, *dims: int | None) -> ir.TensorViewType:
     >>> str(tensor_view("f16", None, 128))
     'tensor_view<?x128xf16>'
     """
+    for n in dims:
+        if n is not None and not errors.is_number(n, 0):
+            fail(f"tensor_view: got the extent {n!r}", allowed="0 or more, or None for one of run time")
     return ir.TensorViewType(dims, element(dtype))
 
 

@@ -1,11 +1,14 @@
 """The class of handle that each type of value has."""
 
-from typing import Any
+from typing import Any, NoReturn
 
+from ..errors import Diagnostic
 from ..ir import Loc, MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType, Type
+from ..isa.memory_scalar import LOAD
 from ..isa.views import ADDPTR
 from . import arith, instructions
-from .values import Handle, Owner, Scope, TileHandle, View
+from .places import fail, here
+from .values import Handle, NoAttributeError, Owner, Scope, TileHandle, View
 
 
 class Pointer(Handle):
@@ -15,6 +18,18 @@ class Pointer(Handle):
 
     def __add__(self, offset: Any) -> Any:
         return instructions.find(ADDPTR)(self, offset)
+
+    def __getitem__(self, place: Any) -> NoReturn:
+        fix = f"pto.{LOAD}({self.name}, {place})" if isinstance(place, int) else ""
+        fail(f"{self.name}[...]: got the pointer {self.name}", allowed="loads of tiles and scalars", fix=fix)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        message = f"got the attribute {name!r} of the pointer {self.name}, which has no shape"
+        fix = f"pto.GlobalTensor({self.name}, (16, 64))"
+        allowed = "type, name, and views of what it points to"
+        raise NoAttributeError(Diagnostic("error", message, here().span, allowed=allowed, fix=fix))
 
 
 def is_local(t: Type) -> bool:

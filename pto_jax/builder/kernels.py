@@ -158,7 +158,7 @@ class Kernel:
             target = getattr(target, part, None)
         if target is not self:
             self._fail(
-                "cannot be stored, it is no global name of its module; allowed: kernels of a module, "
+                "pickle: got a kernel without a global name in its module; allowed: kernels of a module, "
                 "kernel.program, kernel.compile()"
             )
         return self.function.__qualname__

@@ -1,5 +1,6 @@
 """Where in a Python file a program is being built, and what the file calls the values it binds."""
 
+import functools
 import linecache
 import re
 import sys
@@ -11,7 +12,8 @@ from typing import NoReturn
 
 from ..errors import BuildError, Diagnostic, Span
 
-_PACKAGE = str(Path(__file__).parent)
+#: Files whose code only passes a call on: a kernel is built when a cached property is first read.
+_INNER = (str(Path(__file__).parent), functools.__file__)
 _NAMES = re.compile(r"[A-Za-z_]\w*")
 _TARGETS = r"[A-Za-z_]\w*(?:\s*,\s*[A-Za-z_]\w*)*"
 _ASSIGNMENT = re.compile(rf"\s*({_TARGETS})\s*,?\s*(?::[^=]*)?=\s*(\(?)\s*")
@@ -45,7 +47,7 @@ class Place:
 def here() -> Place:
     """The expression outside this package that is being evaluated."""
     frame: FrameType = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_INNER):
         frame = frame.f_back
     positions = _positions(frame.f_code)
     index = frame.f_lasti // 2

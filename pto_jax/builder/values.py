@@ -84,6 +84,8 @@ def described(value: Any) -> str:
     """
     if isinstance(value, Handle):
         return value.label if value.label.startswith(("a ", "an ")) else f"{value.label}: {value.type}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
     if hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, Type):
         shape = getattr(value, "shape", ())
         return f"an array of {value.dtype} of shape {tuple(shape)}" if shape else f"{value!r:.60}"
@@ -148,7 +150,7 @@ def _instead(symbol: str, tile: Handle, mine: str, other: object, text: str, *, 
     return f"{first}({mine}, {text}, {mine})" if first is not None else ""
 
 
-class _NoAttributeError(BuildError, AttributeError):
+class NoAttributeError(BuildError, AttributeError):
     """An attribute that tiles of a program do not have: ``hasattr`` and JAX ask for some."""
 
 
@@ -212,8 +214,13 @@ class TileHandle(Handle):
         fail(
             f"got the tile {self.name} to iterate over",
             allowed="views of its parts",
-            fix=f"pto.print({self.name})",
+            fix=f"pto.subview({self.name}, [0, 0], [1, {self._columns()}])"
+            if self.name.isidentifier()
+            else "",
         )
+
+    def _columns(self) -> int:
+        return (self.shape[-1:] or (1,))[0] or 1
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
@@ -221,7 +228,7 @@ class TileHandle(Handle):
         fix = self._unary(name)
         message = f"got the attribute {name!r} of the tile {self.name}"
         allowed = "type, shape, valid, name, and instructions on the tile"
-        raise _NoAttributeError(Diagnostic("error", message, here().span, allowed=allowed, fix=fix))
+        raise NoAttributeError(Diagnostic("error", message, here().span, allowed=allowed, fix=fix))
 
     def __getitem__(self, place: Any) -> NoReturn:
         self._no_element(place, f"pto.{TGETVAL}({self.name}, OFFSET)")
@@ -244,7 +251,8 @@ class TileHandle(Handle):
         )
 
     def __len__(self) -> NoReturn:
-        fail(f"len({self.name}): got a tile", allowed="its sizes", fix=f"{self.name}.shape[0]")
+        fix = f"{self.name}.shape[0]" if self.name.isidentifier() else ""
+        fail(f"len({self.name}): got a tile", allowed="its sizes", fix=fix)
 
     @property
     def shape(self) -> tuple[int | None, ...]:

@@ -98,7 +98,7 @@ def _versions() -> Iterator[Finding]:
             yield Finding(one.name, "failed", "not installed", f"pip install '{one.name}{one.versions}'")
         elif not satisfies(result, one.versions):
             fix = f"pip install --upgrade '{one.name}{one.versions}'"
-            yield Finding(one.name, "failed", f"{result}; needed: {one.versions}", fix)
+            yield Finding(one.name, "failed", f"got {result}; allowed: {one.versions}", fix)
         else:
             yield Finding(one.name, "ok", result)
 

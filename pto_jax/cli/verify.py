@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..api import load, resolve_profile, verify
 from ..errors import ArgumentError, Diagnostic, FileError, ParseError
-from ..ir import Program
+from ..ir import PRESENT, Program
 from ..isa.history import left_out
 from ..profiles import PROFILES
 from .findings import as_json, github, placed, sarif
@@ -78,7 +78,8 @@ def _findings(args: argparse.Namespace, file: str) -> tuple[list[Diagnostic], st
 
 def _notes(program: Program, profile: str, language: str | None) -> Iterator[str]:
     """A line about attributes that are left out, where nothing says in which version of the language."""
-    listed = list(left_out(program, PROFILES[profile])) if language is None else []
+    said = language is not None or program.language != PRESENT
+    listed = [] if said else list(left_out(program, PROFILES[profile]))
     if listed:
         more = f" (and {len(listed) - 1} more)" if len(listed) > 1 else ""
         yield f"{listed[0].op.span}: note: {listed[0]}{more}"

@@ -188,7 +188,9 @@ class Conversation:
                 start_new_session=True,
             )
         except OSError as error:
-            raise DeviceError(f"{words[0]}: cannot be executed: {error.strerror or error}") from None
+            raise DeviceError(
+                f"{words[0]}: {error.strerror or error}", allowed="an executable file"
+            ) from None
         process = self._process
         assert process.stdin is not None and process.stdout is not None and process.stderr is not None
         self._stdin, self._stdout, self._stderr = process.stdin, process.stdout, process.stderr

@@ -72,7 +72,9 @@ class Template:
                 f"command {text!r}: placeholder {{{missing[0]}}} is missing", allowed=f"{named}"
             )
         if shutil.which(words[0]) is None:
-            raise ArgumentError(f"command {text!r}: {words[0]}: no such command, or it cannot be executed")
+            raise ArgumentError(
+                f"command {text!r}: {words[0]}: no such command", allowed="an executable file"
+            )
         return cls(text, words, used)
 
     def filled(self, values: Mapping[str, str]) -> list[str]:
@@ -148,7 +150,9 @@ def execute(
                 start_new_session=True,
             )
         except OSError as error:
-            raise DeviceError(f"{words[0]}: cannot be executed: {error.strerror or error}") from None
+            raise DeviceError(
+                f"{words[0]}: {error.strerror or error}", allowed="an executable file"
+            ) from None
         with _group(process.pid):
             try:
                 process.wait(limit)

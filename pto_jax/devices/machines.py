@@ -35,7 +35,7 @@ from typing import Any
 from ..cases.code import CODES, code_of
 from ..cases.identity import DEVICES
 from ..cases.targets import Batched, Engine, Mode, OnMesh, Oracle, Sanitizer, Target
-from ..errors import ArgumentError
+from ..errors import ArgumentError, nearest
 from ..files.terminal import one_line
 from ..lowering.numerics import Numerics
 from ..profiles import PROFILE_NAMES, ProfileName
@@ -63,9 +63,11 @@ def machine(text: str, dut_timeout: float = DUT_TIMEOUT) -> Target:
     kind, _, rest = text.partition(":")
     if kind in DEVICES and rest:
         return _device(kind, rest, dut_timeout)
+    if kind in DEVICES:
+        raise ArgumentError(f"{kind}: got no command", allowed="the command line of a device")
     entry, shown = _WORDS.get(kind), one_line(text)
     if entry is None:
-        raise ArgumentError(f"executor {shown}: unknown", allowed=f"{NAMES}")
+        raise ArgumentError(f"executor {shown}: unknown", allowed=f"{NAMES}", fix=nearest(kind, _WORDS))
     words: list[str] = []
     profile: ProfileName | None = None
     for part in rest.split(":") if rest else ():
@@ -78,7 +80,7 @@ def machine(text: str, dut_timeout: float = DUT_TIMEOUT) -> Target:
             allowed = " ".join([*entry.words, *(PROFILE_NAMES if entry.profile else ())])
             raise ArgumentError(f"executor {shown}: {part or 'nothing'} after {kind}", allowed=f"{allowed}")
     if kind == "profile" and profile is None:
-        raise ArgumentError(f"executor {shown}: a profile is needed", allowed=" ".join(PROFILE_NAMES))
+        raise ArgumentError(f"executor {shown}: got no profile", allowed=" ".join(PROFILE_NAMES))
     made: Target = entry.make(words, profile)
     return made
 

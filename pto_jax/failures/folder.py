@@ -142,7 +142,8 @@ def _keep_others(old: Path, new: Path) -> None:
             dirs_exist_ok=True,
         )
     except (OSError, shutil.Error) as error:
-        raise FileError(f"{old}: what else it holds cannot be kept: {reason(error)}") from None
+        got = f"{old}: got files that are not ours: {reason(error)}"
+        raise FileError(got, allowed="files that can be linked or copied") from None
 
 
 def _linked(file: str, to: str) -> None:

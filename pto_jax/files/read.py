@@ -82,7 +82,7 @@ def unusable(path: str | Path, action: str, error: Exception) -> FileError:
     >>> print(unusable("out/z.npz", "written", FileNotFoundError(errno.ENOENT, "No such file or directory")))
     out/z.npz: cannot be written: No such file or directory; allowed: a folder that exists; try: mkdir -p out
     """
-    number, fix = getattr(error, "errno", None), ""
+    number, fix = (error.errno if isinstance(error, OSError) else None) or 0, ""
     if number == errno.ENOENT and action != "read":
         fix = f"mkdir -p {shlex.quote(str(Path(path).parent))}"
     got = f"{path}: cannot be {action}: {reason(error)}"

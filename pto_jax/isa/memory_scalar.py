@@ -32,6 +32,7 @@ _OUTSIDE = Decision(
 )
 #: A name that those who build operations use.
 TGETVAL, TSETVAL = "tgetval", "tsetval"
+LOAD = "load_scalar"
 
 
 _OFFSET_TYPE = whole_numbers("offset")
@@ -110,7 +111,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         syntax="tile",
     ),
     _access(
-        "load_scalar",
+        LOAD,
         "Read one element of global memory.",
         "result = ptr[offset], as a bit copy; offset counts elements.",
         (_PTR, _OFFSET, Operand("result", "out", "scalar", type="ptr")),

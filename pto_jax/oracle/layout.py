@@ -82,7 +82,7 @@ def _image_to_column(step: Step) -> None:
     src, dst = step.type("src"), step.type()
     conv = src.conv
     if conv is None:
-        raise not_executable(step.op, "is not executed on an ordinary tile; a convolution tile is needed")
+        raise not_executable(step.op, "got an ordinary tile as src; allowed: a convolution tile")
     height, width, left, right, top, bottom, pad = _geometry(step, conv)
     g, c0 = conv.geometry, conv.shape[-1]
     images, depth, blocks = conv.shape[0], 1, conv.shape[1]

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..errors import Diagnostic, ExecutionError
+from ..errors import Diagnostic, ExecutionError, objection
 from ..interpreter import View
 from ..ir import (
     AtomicType,
@@ -150,10 +150,8 @@ def check_bounds(step: Step, view: View, at: Array, memory: Array) -> None:
     """ExecutionError where an addressed element is outside the buffer."""
     available = len(memory) * 8 // view.dtype.storage_bits
     if at.size and (at.min() < 0 or at.max() >= available):
-        message = (
-            f"buffer {view.buffer} has {available} elements of {view.dtype}; "
-            f"elements {at.min()} to {at.max()} are addressed"
-        )
+        got = f"got elements {at.min()} to {at.max()} of {view.buffer}"
+        message = objection(got, f"the buffer of {available} elements of {view.dtype}")
         raise ExecutionError(Diagnostic("error", message, step.op.span, step.op.name, rule="bounds"))
 
 

@@ -104,7 +104,7 @@ class Explanation:
         if self.cost is not None:
             yield from _section(f"cost of one block in cycles (model {self.cost.model})", _costs(self.cost))
         yield from _section("warnings", map(str, self.warnings))
-        yield from _section("attributes that are left out", self.notes)
+        yield from _section("attributes that are left out", iter(self.notes))
 
     def __repr__(self) -> str:
         return f"<Explanation of {self.title}>"

@@ -58,7 +58,8 @@ def _through_dlpack(x: Any, what: str) -> Any:
     except Exception as error:  # Every library and JAX's runtime raise errors of their own.
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise ArgumentError(
-            f"{what}: got {_named(x)} that DLPack cannot hand over ({reason})",
+            f"{what}: got {_named(x)} that DLPack refuses ({reason})",
+            allowed="arrays that DLPack passes on",
             fix="a contiguous tensor without gradient, as in x.detach().contiguous()",
         ) from None
 

@@ -365,7 +365,7 @@ class Kernel:
     def map(
         self,
         batch: Any,
-        *,
+        *more: Any,
         shared: Mapping[str, Any] | None = None,
         chunk: int | None = None,
         progress: bool | Callable[[int, int | None], object] = False,
@@ -395,6 +395,10 @@ class Kernel:
         >>> kernel.map(np.ones((1000, 1, 8), np.float32))["d"].shape
         (1000, 1, 8)
         """
+        if more:
+            names = ", ".join(a.name for a in self.arguments)
+            got = f"map: got {1 + len(more)} batches"
+            raise ArgumentError(got, allowed="one, with all arguments", fix=f"kernel.map(({names}))")
         return streaming.stream(self, batch, shared or {}, chunk, progress, out)  # pyright: ignore[reportArgumentType]
 
     def specialise(self, /, **scalars: Any) -> Kernel:

@@ -357,7 +357,7 @@ class RankKernel:
         True
         """
         if sync not in SYNC:
-            raise ArgumentError(f"sync {sync!r}; allowed: {', '.join(SYNC)}")
+            raise ArgumentError(f"sync: got {sync!r}", allowed=", ".join(SYNC))
         arrays, numbers = self.prepared((), values)
         report = self._judge(arrays, numbers, sync)
         if not schedules:

@@ -20,7 +20,7 @@ import jax
 import numpy as np
 
 from ..analysis.entries import Argument, GlobalTypes
-from ..errors import ArgumentError, ExecutionError
+from ..errors import ArgumentError, ExecutionError, is_number
 from ..ir import ScalarType, TileType
 from ..lowering.bits import x64
 from . import array_files, conversion, interchange, state, tiles
@@ -245,8 +245,8 @@ def stream(
     unknown = [n for n in shared if n not in names]
     if unknown:
         raise ArgumentError(f"shared: no argument is called {unknown[0]!r}", allowed=", ".join(names))
-    if chunk is not None and chunk < 1:
-        raise ArgumentError(f"chunk: got {chunk}", allowed="a positive number")
+    if chunk is not None and not is_number(chunk, 1):
+        raise ArgumentError(f"chunk: got {chunk!r}", allowed="a positive number")
     batch = batch_of(given, [n for n in names if n not in shared])
     first = batch.first
     if first is None:

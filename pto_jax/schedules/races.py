@@ -117,7 +117,7 @@ def races(
 def _require_options(sync: str, inputs: object, grid: int, schedules: int) -> None:
     """ArgumentError for options that :func:`races` does not take."""
     if sync not in SYNC:
-        raise ArgumentError(f"sync {sync!r}", allowed=", ".join(SYNC))
+        raise ArgumentError(f"sync: got {sync!r}", allowed=", ".join(SYNC))
     for name, n, least in (("schedules", schedules, 0), ("grid", grid, 1)):
         if not is_number(n, least):
             raise ArgumentError(f"{name}: got {n!r}", allowed=f"a number from {least} up")

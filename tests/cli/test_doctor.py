@@ -49,7 +49,7 @@ def test_missing_and_old_packages_fail(commands: Commands, monkeypatch: pytest.M
     needed = {"": ["jax>=99", "nowhere-to-be-had>=1", "numpy>=2.0"]}
     monkeypatch.setattr(doctor, "requires", lambda name: needed[""] if name == "pto_jax" else [])
     assert commands("doctor", "--no-check") == 1
-    assert f"jax:          failed: {jax.__version__}; needed: >=99; try: pip install" in commands.out
+    assert f"jax:          failed: got {jax.__version__}; allowed: >=99; try: pip install" in commands.out
     assert "nowhere-to-be-had: failed: not installed" in commands.out
     assert commands.out.splitlines()[-1] == "failed: jax, nowhere-to-be-had (0 warnings)"
 

@@ -40,6 +40,12 @@ def test_verify_is_silent_where_the_version_is_chosen_or_means_the_same(
     assert "note" not in capsys.readouterr().out
 
 
+def test_a_module_that_names_its_version_has_no_note(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(file).write_text(f'module attributes {{pto.language = "2026-04"}} {{\n{TEXT}}}\n')
+    assert main(["verify", file, "--profile", "a5"]) == 0
+    assert "note" not in capsys.readouterr().out
+
+
 def test_explain_names_them_in_python() -> None:
     @pto.kernel(types={"x": pto.ptr("f32"), "y": pto.ptr("f16")}, arch="a5")
     def k(x: Any, y: Any) -> None:

@@ -220,5 +220,5 @@ def test_an_attribute_that_is_nearly_one_is_named(wrong: str) -> None:
 
 
 def test_attributes_of_other_tools_are_left_alone() -> None:
-    text = KERNEL.replace("index) {", "index) attributes {pto.persistent, pto.align, pto.backend = 1} {")
+    text = KERNEL.replace("index) {", "index) attributes {pto.align, pto.backend = 1} {")
     assert pto.verify(pto.parse(text)) == []

@@ -154,7 +154,7 @@ def test_a_buffer_may_be_smaller_than_a_view(source: Any) -> None:
     message = "got elements 0 to 39 of x"
     assert message in checked(x, -x, 5)[1].problems()[0].message
     assert message in refused(lambda: plain.eager(x, -x, 5))
-    assert "elements 0 to 39 are addressed" in refused(lambda: oracle.run(program, (x, -x, 5)))
+    assert "got elements 0 to 39 of" in refused(lambda: oracle.run(program, (x, -x, 5)))
 
 
 def test_an_access_that_is_certainly_outside_is_an_early_error(source: Any) -> None:

@@ -113,7 +113,7 @@ FIELDS = np.zeros((8, 64), [("re", np.float16), ("im", np.float16)])
         (ONES.astype(complex), "got an array of complex128; allowed: f32"),
         (
             Exporting(ONES, fails="requires gradient"),
-            r"got .*Exporting that DLPack cannot hand over \(requires gradient\); try: .*detach",
+            r"got .*Exporting that DLPack refuses \(requires gradient\); allowed: .*; try: .*detach",
         ),
         (pto.Tile(jnp.zeros((8, 64), np.uint32), None, None, pto.TileType(pto.dtype("f32"), 8, 64)),
          "got a Tile; allowed: ptr<f32>; try: its elements, t.array"),
