@@ -187,7 +187,7 @@ def _found(
 
 def _inputs(args: argparse.Namespace, program: Program, profile: Profile) -> dict[str, Any] | None:
     """Arguments from a file, or generated ones for an execution."""
-    scalars = rank_options.given(args)["scalars"]
+    scalars: dict[str, Any] = rank_options.given(args)["scalars"]
     if not args.schedules:
         from ..files.arrays import load_arrays
 

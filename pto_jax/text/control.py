@@ -337,8 +337,8 @@ def check_yield(
     last = region.ops[-1] if region.ops else None
     if last is None or last.name != terminator:
         if types or terminator != "scf.yield":
-            got = f"got a region of {parent} that does not end with {terminator}"
-            c.fail_since(c.last_end - 1, f"{got}; allowed: {terminator} as its last operation")
+            message = f"got a region of {parent} that does not end with {terminator}"
+            c.fail_since(c.last_end - 1, f"{message}; allowed: {terminator} as its last operation")
         return
     got = [v.type for v in (last.ins[1:] if terminator == "scf.condition" else last.ins)]
     if len(got) != len(types) or any(g != t for g, t in zip(got, types, strict=True)):

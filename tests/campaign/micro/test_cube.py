@@ -89,7 +89,7 @@ def _flipped(rule: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *arguments: jnp.flip(rule(*arguments), axis=-1)
 
 
-BUGS = {
+BUGS: dict[str, Callable[..., Any]] = {
     "_grouped": lambda rule: lambda total, width: rule(total, width).at[-1, -1].set(0),
     "_finite": lambda rule: lambda words, d: words,
     "_field": lambda rule: lambda quant, bit, width: rule(quant, bit, width - 1),
