@@ -115,6 +115,7 @@ def memory_core(core: str, pointer: LocalPointer) -> str:
 
     Vector cores have a unified buffer each, the cube core has the other memories of a block.
 
+    >>> from pto_jax.ir import F32, AddressSpace
     >>> memory_core("cube", LocalPointer(F32, AddressSpace.VEC, subblock=1))
     'vector1'
     >>> memory_core("vector1", LocalPointer(F32, AddressSpace.MAT))

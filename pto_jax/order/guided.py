@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice, product
 from random import Random
 from typing import TypeAlias
 
 from ..analysis.provenance import calls
 from ..analysis.resolve import ResolvedProgram
-from ..ir import Function, Op, Program, Value
+from ..ir import Function, Op, Program, Region, Value
 from ..isa import effects
 from .numbers import FURTHER, Course
 
@@ -22,6 +23,8 @@ from .numbers import FURTHER, Course
 Arm: TypeAlias = tuple[int, int | None]
 #: Operations through which a number is traced back, and courses of numbers beyond those of one number.
 _DEEP, _DRAWN = 6, 24
+#: Courses into a choice inside of others, and the number of arguments that decide nothing on the way.
+_PATHS, _USUAL = 64, 2
 #: Numbers that are drawn beside those of comparisons.
 _SMALL = (0, 1, 2, 5)
 
@@ -51,19 +54,38 @@ class Branches:
         for function in functions_of(self.resolved.program, self.function):
             trace = Trace(self.resolved, function)
             for op in function.walk():
-                numbers = frozenset(trace.decisive(op))
+                numbers = frozenset(number for _, number in trace.decisive(op))
                 if numbers:
                     found |= {(id(op), arm): numbers for arm in choices(op)}
         return found
 
-    def courses(self, left: Collection[Arm], arguments: int) -> Iterator[Course]:
-        """Courses with the numbers of some choices: each of them everywhere, then those of all by chance."""
+    def courses(
+        self, left: Collection[Arm], arguments: int, positions: Mapping[str, int]
+    ) -> Iterator[Course]:
+        """Courses with the numbers of some choices.
+
+        Each of the numbers everywhere, then those of all choices around one at the ``positions`` of the
+        arguments that they come from, then those of all by chance.
+        """
         for i, number in enumerate(sorted({n for arm in left for n in self.arms[arm]})):
             yield Course((number,), (i % 2 == 0,), FURTHER // 2 + i % (FURTHER // 2))
+        for arm in (arm for arm in self.arms if arm in left):
+            for i, told in enumerate(islice(self.paths(arm, positions), _PATHS)):
+                at = {positions[name]: number for name, number in told}
+                numbers = tuple(at.get(n, _USUAL) for n in range(arguments))
+                yield Course(numbers, (i % 2 == 0,), FURTHER + i)
         random, numbers = Random(0), (*sorted({n for near in self.arms.values() for n in near}), *_SMALL)
         for i in range(_DRAWN if arguments > 1 else 0):
             drawn = tuple(random.choice(numbers) for _ in range(arguments))
             yield Course(drawn, (i % 2 == 0,), FURTHER + i)
+
+    def paths(self, arm: Arm, positions: Mapping[str, int]) -> Iterator[tuple[tuple[str, int], ...]]:
+        """Numbers of arguments, one for every choice on the way to one that is inside of others."""
+        trace = Trace(self.resolved, self.function)
+        way = next(_way(self.function.body, arm[0]), ())
+        near = [[pair for pair in trace.decisive(op) if pair[0] in positions] for op in way]
+        told = [dict.fromkeys(pairs) for pairs in near if pairs]
+        return product(*told) if len(told) > 1 else iter(())
 
 
 def choices(op: Op) -> tuple[int | None, ...]:
@@ -89,6 +111,17 @@ def _cases(op: Op) -> tuple[int, ...]:
     return tuple(n for n in cases if isinstance(n, int)) if isinstance(cases, tuple) else ()
 
 
+def _way(body: Region, wanted: int) -> Iterator[tuple[Op, ...]]:
+    """The choices around an operation of a region, itself included."""
+    for op in body.ops:
+        own = (op,) if choices(op) else ()
+        if id(op) == wanted:
+            yield own
+        for region in op.regions:
+            for inner in _way(region, wanted):
+                yield own + inner
+
+
 @dataclass(eq=False)
 class Trace:
     """Where the numbers of a function come from; ``leaf``: only what comes from this value counts."""
@@ -102,8 +135,8 @@ class Trace:
         """The operations by the names of their results."""
         return {v.name: op for op in self.function.walk() for v in op.results}
 
-    def decisive(self, op: Op) -> Iterator[int]:
-        """Numbers around those at which an operation chooses another region."""
+    def decisive(self, op: Op) -> Iterator[tuple[str, int]]:
+        """Numbers around those at which an operation chooses another region, with the values they are of."""
         if not choices(op) or not op.ins:
             return
         if effects.traits_of(op).regions.runs == "switch":  # type: ignore[union-attr]
@@ -113,7 +146,7 @@ class Trace:
         else:
             yield from self.condition(op.ins[0], _DEEP)
 
-    def condition(self, value: Value, deep: int) -> Iterator[int]:
+    def condition(self, value: Value, deep: int) -> Iterator[tuple[str, int]]:
         """Numbers around those at which a condition changes."""
         op = self.made.get(value.name)
         if op is None or not deep:
@@ -132,14 +165,14 @@ class Trace:
         found = self.resolved.facts(self.function).of(op).number(value)
         return found if isinstance(found, int) else None
 
-    def back(self, value: Value, wanted: int, at: Op, deep: int = _DEEP) -> Iterator[int]:
+    def back(self, value: Value, wanted: int, at: Op, deep: int = _DEEP) -> Iterator[tuple[str, int]]:
         """What the number behind a value has to be so that the value is a wanted one."""
         if not deep or self.number(at, value) is not None:
             return
         op = self.made.get(value.name)
         if op is None or not op.name.startswith("arith."):
             if self.leaf in (None, value):
-                yield wanted
+                yield value.name, wanted
         elif len(op.ins) == 1:
             yield from self.back(op.ins[0], wanted, op, deep - 1)
         elif len(op.ins) == 2:
@@ -173,5 +206,5 @@ def _undone(name: str, wanted: int, number: int) -> int | None:
 def special_trips(resolved: ResolvedProgram, function: Function, op: Op) -> tuple[int, ...]:
     """The numbers of a loop's counter around which something in its body changes."""
     trace = Trace(resolved, function, op.regions[0].args[0])
-    found = {n for inner in op.walk() if inner is not op for n in trace.decisive(inner)}
+    found = {n for inner in op.walk() if inner is not op for _, n in trace.decisive(inner)}
     return tuple(sorted(found))

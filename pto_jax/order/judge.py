@@ -130,7 +130,7 @@ def _guided(judged: Judged, function: Function, runs: Sequence[CourseRun]) -> li
     """Courses with numbers of the text into branches that no other one takes."""
     branches, found = Branches(judged.resolved, function), list[CourseRun]()
     room, left = _ROOM, set(branches.arms) - {arm for run in runs for arm in run.taken}
-    for course in branches.courses(left, runs[0].arguments) if left else ():
+    for course in branches.courses(left, runs[0].arguments, runs[0].positions) if left else ():
         run = CourseRun(judged, course).run(function)
         if run.taken & left:
             found.append(run)

@@ -27,7 +27,7 @@ from ..interpreter import (
 from ..interpreter.cores import Block, Core, cores_of as cores_of_block, kind_of
 from ..interpreter.fifo import ring
 from ..interpreter.interpreter import complete
-from ..ir import Function, KernelKind, Op, Pipe, Region as Body
+from ..ir import Function, KernelKind, Op, Pipe, Region as Body, Value
 from ..isa import find_micro
 from ..isa.micro import opens_scope
 from ..isa.rules.pipes import are_windows
@@ -279,8 +279,9 @@ class CourseRun:
         self.windows: dict[str, deque[Use | None]] = {}
         #: The bytes of handles by their storage, type and valid sizes.
         self._tiles: dict[object, tuple[TileRef, Region | None]] = {}
-        #: How many numbers are those of arguments.
+        #: How many numbers are those of arguments, and which those of each.
         self.arguments = 0
+        self.positions: dict[str, int] = {}
         #: The loops of which it has followed a second trip, or whose trips the text says.
         self.repeated: set[int] = set()
         #: How many trips loops have in which cores meet and not all trips are followed, by core.
@@ -298,7 +299,7 @@ class CourseRun:
         cores = cores_of_block(self.judged.resolved.program, function)
         kind = kind_of(function)
         self.kind = kind or ""
-        operands = [self.machine.argument(a) for a in function.args]
+        operands = [self.argument(a) for a in function.args]
         self.arguments = self.guesses.leaves
         memory = tuple(dict.fromkeys(o.buffer for o in operands if isinstance(o, Pointer | View)))
         blocks: dict[int | None, tuple[Block, Running]] = {}
@@ -329,6 +330,14 @@ class CourseRun:
             self.ended = False
             self.clocks.forget_between_cores()
         return self
+
+    def argument(self, value: Value) -> Operand:
+        """An argument; the position of a number among those of the course is noted."""
+        at = self.guesses.leaves
+        operand = self.machine.argument(value)
+        if isinstance(operand, Assumed) and self.guesses.leaves > at:
+            self.positions[value.name] = at
+        return operand
 
     def agrees(self) -> bool:
         """Whether the same trips are left out on all cores, so that the same ones meet."""

@@ -208,7 +208,7 @@ def _layer(v: Experts, suffix: str, epoch: tuple[int, ...]) -> list[Any]:
 
 def _exchange(v: Experts) -> Any:
     """The kernels of all layers."""
-    epochs: list[tuple[Any, ...]] = [(e,) for e in v.epochs] or [()] * len(v.suffixes)
+    epochs: list[tuple[int, ...]] = [(e,) for e in v.epochs] or [()] * len(v.suffixes)
     layers = [_layer(v, suffix, epoch) for suffix, epoch in zip(v.suffixes, epochs, strict=True)]
     return pto.launches([kernel for layer in layers for kernel in layer], ranks=RANKS)
 

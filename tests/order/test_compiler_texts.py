@@ -63,6 +63,11 @@ ADDED = f"pto.tadd ins(%t, %t : {T}, {T}) outs(%u : {T})\n"
 HANDED = set_("V", "MTE2", 5) + loop(wait("V", "MTE2", 5) + load("a") + IN + CALL) + wait("V", "MTE2", 5)
 SLOT = "%slot = arith.remsi %k, %c2 : index\n"
 TURN = SLOT + "%odd = arith.cmpi eq, %slot, %c1 : index\n" + f"%t = arith.select %odd, %b, %a : {T}\n"
+NESTED = (
+    "%n41 = arith.constant 41 : index\n%o77 = arith.constant 1777 : i32\n"
+    "%is41 = arith.cmpi eq, %n, %n41 : index\n%is77 = arith.cmpi eq, %one, %o77 : i32\n"
+    + branch(branch("INNER", IN, "%is77"), IN, "%is41")
+)
 LAST = "%more = arith.subi %n, %c1 : index\n"
 LEFT_OF = f"%l = pto.alloc_tile addr = %a0 : {LEFT}\n%r = pto.alloc_tile addr = %a0 : {RIGHT}\n"
 MATS = f"pto.tload ins(%g : {G}) outs(%m : {MAT})\n"
@@ -289,6 +294,11 @@ PAIRS: dict[str, Pair] = {
     ),
     "halves of a buffer": Pair(
         HALVES.replace("%FIRST", "%c8"), HALVES.replace("%FIRST", "%c7"), {"race MTE3->MTE2"}
+    ),
+    "two numbers that lead to a branch in a branch": Pair(
+        load("a") + NESTED.replace("INNER", IN) + add("d", "a"),
+        load("a") + NESTED.replace("INNER", "pto.barrier <PIPE_V>\n") + add("d", "a"),
+        {"race MTE2->V"},
     ),
     "steps of two": Pair(
         loop(BODY).replace("step %c1", "step %c2"),

@@ -202,6 +202,7 @@ def given_to(k: Text) -> dict[str, Any]:
     return {**values(k, 3), "ws": np.zeros((3, 1024), np.int8)}
 
 
+@pytest.mark.slow
 @pytest.mark.instructions("tput_async", "tget_async", "wait_async_event", "test_async_event")
 @pytest.mark.parametrize("name", FORMS)
 def test_a_right_form_is_exact_in_all_orders_and_when_compiled(name: str) -> None:
@@ -220,6 +221,7 @@ def test_a_right_form_is_exact_in_all_orders_and_when_compiled(name: str) -> Non
     assert (leading[:, : wanted.shape[1]] == wanted).all()
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize("name", FORMS)
 def test_a_wrong_form_has_a_finding_of_the_copy(name: str) -> None:
     k = FORMS[name][0](True)

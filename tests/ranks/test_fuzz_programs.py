@@ -36,6 +36,7 @@ def _programs(path: Path, k: Any, ranks: Ranks | None, **more: Any) -> Programs:
     return Programs.of(Plan(programs=(str(path),), ranks=ranks, **more))
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_files_are_executed_on_generated_inputs(name: str, tmp_path: Path) -> None:
     made = _programs(tmp_path / "k.pto", PROTOCOLS[name](), WINDOWS)
@@ -78,6 +79,7 @@ def test_parts_of_other_ranks_and_windows_that_no_argument_names(tmp_path: Path)
     assert again.inputs["inbox"].words.tobytes() == case.inputs["inbox"].words.tobytes()
 
 
+@pytest.mark.slow
 def test_mutants_of_files_may_be_right_and_their_findings_are_refusals(tmp_path: Path) -> None:
     made = _programs(tmp_path / "ring.pto", ring(), RING, mutate=True)
     kinds = {compare_case(made.case(i, 0), machine("oracle"), machine("races")).kind for i in range(12)}
@@ -151,9 +153,10 @@ def _left(case: Case) -> list[str]:
     return [op.name for op in case.program.walk() if not op.name.startswith(plain)]
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(
     ("tested", "left"),
-    [pytest.param(_Lost(), {"tnotify", "twait"}, marks=pytest.mark.slow), (_Shifted(), {"tput"})],
+    [(_Shifted(), {"tput"}), (_Lost(), {"tnotify", "twait"})],
 )
 def test_planted_errors_are_found_and_shrunk(tested: Any, left: set[str], tmp_path: Path) -> None:
     case = _programs(tmp_path / "ring.pto", ring(), RING).case(0, 0)

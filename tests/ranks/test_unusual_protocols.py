@@ -483,6 +483,7 @@ def _names(k: Text, report: Any) -> set[tuple[str, str]]:
     return {tuple(lines[s.line - 1].partition(" // ")[2] for s in pair) for pair in spans if None not in pair}  # type: ignore[misc, union-attr]
 
 
+@pytest.mark.variants(8)
 @pytest.mark.parametrize(
     ("name", "flaw"),
     [
