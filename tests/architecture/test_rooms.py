@@ -12,9 +12,9 @@ from tools import architecture
 #: Every room above those that it may use. ``pto_jax`` are the public names themselves, which the rooms
 #: below need not know.
 ROOMS = (
-    "errors", "garbage", "files", "ir", "profiles", "isa", "text", "analysis",
+    "errors", "files", "ir", "profiles", "isa", "text", "analysis",
     "interpreter", "order", "verifier", "api", "cost", "grids", "lowering", "oracle", "sanitizer",
-    "schedules", "extension", "pictures", "runtime", "builder", "ops", "nn",
+    "schedules", "extension", "pictures", "garbage", "runtime", "builder", "ops", "nn",
     "generate", "vectors", "lockstep", "examples", "manual", "editors", "testing", "runner",
     "pto_jax", "cases", "devices", "failures", "validation", "system_tests", "campaign", "cli", "__main__",
 )  # fmt: skip
