@@ -23,6 +23,8 @@ from pto_jax.profiles import PROFILES, Profile, profile
 from pto_jax.vectors.conformance import run_case_engine, run_case_oracle
 from pto_jax.vectors.manifest import Case, GmOperand, Role, Rule, TileOperand
 
+pytestmark = pytest.mark.instructions("tload", "tstore")
+
 RNG = np.random.default_rng(17)
 Words = NDArray[Any]
 Five = tuple[int, int, int, int, int]

@@ -13,6 +13,8 @@ from pto_jax import ir, isa, oracle
 from pto_jax.isa.samples.operations import Sample, to_program
 from pto_jax.text.type_text import print_type
 
+pytestmark = pytest.mark.instructions("tload", "tstore")
+
 G = ir.GlobalLayout
 I32, U8, F32, F16, E8 = (pto.dtype(n) for n in ("i32", "u8", "f32", "f16", "f8e8m0"))
 Array = Any
