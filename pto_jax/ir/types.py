@@ -466,6 +466,17 @@ class PtrType:
     space: AddressSpace = AddressSpace.GM
     written: str = field(default="", compare=False, repr=False)
 
+    @property
+    def with_space(self) -> str:
+        """The type with what it points into, as short forms of the text have it.
+
+        >>> from pto_jax.ir import F32
+        >>> PtrType(F32, AddressSpace.VEC).with_space
+        'ptr<f32, ub>'
+        """
+        space = "ub" if self.space == AddressSpace.VEC else self.space.name.lower()
+        return f"ptr<{self.dtype.name}, {space}>"
+
     def __str__(self) -> str:
         return f"ptr<{self.dtype.name}>"
 

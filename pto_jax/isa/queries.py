@@ -76,7 +76,8 @@ def _cast_pair(site: Site) -> Iterator[Finding]:
     one_space = isinstance(a, ir.PtrType) and isinstance(b, ir.PtrType) and a.space == b.space
     mixed = any(numbers) and any(isinstance(t, ir.PtrType) for t in (a, b))
     if not (one_space or mixed):
-        yield "result", f"{a} to {b}; allowed: i64 to or from a pointer, or pointers to one space"
+        one, other = (t.with_space if isinstance(t, ir.PtrType) else t for t in (a, b))
+        yield "result", f"{one} to {other}; allowed: i64 to or from a pointer, or pointers to one space"
 
 
 _instruction = partial(custom, sources=_SOURCES)

@@ -93,10 +93,7 @@ def _choice_findings(op: Op, declared: MicroOperation) -> Iterator[Diagnostic]:
 
 def _shown(t: Type) -> str:
     """A type as messages have it; pointers with what they point into."""
-    if not isinstance(t, PtrType):
-        return str(t)
-    space = "ub" if t.space == AddressSpace.VEC else t.space.name.lower()
-    return f"ptr<{t.dtype.name}, {space}>"
+    return t.with_space if isinstance(t, PtrType) else str(t)
 
 
 def _objection(t: Type, word: str, declared: MicroOperation, bound: dict[str, VRegType]) -> str:
