@@ -561,7 +561,7 @@ _READ = (*ENTRY_MARKS, _DEVICE, _ARCH, LANGUAGE_KEY, "pto.kernel_kind")
 
 def _misspelt(modules: Iterable[Attrs], program: Program) -> Iterator[Diagnostic]:
     """A warning for an attribute whose name is nearly one that is read."""
-    places = [(name, None) for pairs in modules for name, _ in pairs]
+    places: list[tuple[str, Span | None]] = [(name, None) for pairs in modules for name, _ in pairs]
     places += [(name, f.span) for f in program.functions for name, _ in f.attributes]
     for name, span in dict.fromkeys(places):
         if name not in _READ and (meant := get_close_matches(name, _READ, n=1, cutoff=0.85)):

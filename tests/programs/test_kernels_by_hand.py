@@ -29,7 +29,8 @@ def agree(kernel: Any, args: tuple[Any, ...], expected: Array, grid: int = 1) ->
 
     def unjitted() -> Mapping[str, Any]:
         with jax.disable_jit():
-            return compiled(*args)
+            result: Mapping[str, Any] = compiled(*args)
+            return result
 
     runs: dict[str, Callable[[], Mapping[str, Any]]] = {
         "interpreter": lambda: pto.oracle.run(kernel.program, args, grid=grid),
@@ -45,12 +46,12 @@ def agree(kernel: Any, args: tuple[Any, ...], expected: Array, grid: int = 1) ->
         assert np.asarray(result).tobytes() == expected.tobytes(), name
 
 
-def in_and_out(**more: Any) -> Any:
-    return pto.kernel(types={"x": pto.ptr("f32"), "y": pto.ptr("f32"), **more})
+#: Types of a kernel from one buffer to another.
+BUFFERS: Mapping[str, Any] = {"x": pto.ptr("f32"), "y": pto.ptr("f32")}
 
 
 def test_windows_of_windows_of_a_tile() -> None:
-    @in_and_out()
+    @pto.kernel(types=BUFFERS)
     def k(x: Any, y: Any) -> None:
         t = pto.alloc_tile("f32", 16, 32)
         pto.tload(t, pto.GlobalTensor(x, (16, 32)))
@@ -74,7 +75,7 @@ def test_windows_of_windows_of_a_tile() -> None:
 
 @pytest.mark.parametrize("rows", [0, 13])
 def test_bands_that_become_empty(rows: int) -> None:
-    @in_and_out(rows="index")
+    @pto.kernel(types={**BUFFERS, "rows": "index"})
     def k(x: Any, y: Any, rows: Any) -> None:
         vx, vy = (pto.GlobalTensor(p, (32, 16)) for p in (x, y))
         for i in pto.range(0, 32, 8):
@@ -91,7 +92,7 @@ def test_bands_that_become_empty(rows: int) -> None:
 
 @pytest.mark.parametrize("limit", [0.0, 1e9])
 def test_a_while_loop_carries_tiles_that_branches_choose(limit: float) -> None:
-    @in_and_out(limit="f32")
+    @pto.kernel(types={**BUFFERS, "limit": "f32"})
     def k(x: Any, y: Any, limit: Any) -> None:
         a = pto.alloc_tile("f32", 32, 16)
         b = pto.alloc_tile("f32", 32, 16)
@@ -181,7 +182,7 @@ def test_tiles_and_views_go_through_two_calls() -> None:
         for row in pto.range(0, n, 8):
             pto.call(inner, t, v, row)
 
-    @in_and_out(n="index")
+    @pto.kernel(types={**BUFFERS, "n": "index"})
     def k(x: Any, y: Any, n: Any) -> None:
         t = pto.alloc_tile("f32", 8, 16)
         pto.texpands(t, 0.0)
