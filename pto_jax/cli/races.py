@@ -208,5 +208,5 @@ def _inputs(args: argparse.Namespace, program: Program, profile: Profile) -> dic
         program, profile=profile, checks=True, grid=args.grid or 1, warn=False, partial_launch=True
     )
     if args.inputs is not None:
-        return read_inputs(kernel, args.inputs)[0] | scalars
-    return dict(generate_inputs(kernel, args.seed, None)) | scalars
+        return {**read_inputs(kernel, args.inputs)[0], **scalars}
+    return {**generate_inputs(kernel, args.seed, None), **scalars}
