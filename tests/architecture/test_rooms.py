@@ -93,7 +93,7 @@ def test_a_planted_upward_import_is_found(tmp_path: Path, text: str) -> None:
     files = {f"pto_jax/{p}.py": "" for p in ("cli/main", "api", "runtime/tiles", "isa/declare")}
     (found,) = upward(write_tree(tmp_path, {**files, "pto_jax/text/reader.py": text}))
     assert found.startswith("pto_jax/text/reader.py:")
-    assert found.endswith("; text may use: errors garbage files ir profiles isa")
+    assert found.endswith("; text may use: errors files ir profiles isa")
 
 
 def test_imports_downwards_and_in_the_room_are_free(tmp_path: Path) -> None:
