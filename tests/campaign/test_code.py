@@ -50,10 +50,8 @@ def test_a_batch_without_calls_executes_no_trip() -> None:
     assert executed("numpy", jax.vmap(doubled_until_large), none)[0].shape == (0,)
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("vmap:numpy", "vmap:cuda", "jit:o0")]
-
-
-@pytest.mark.parametrize("name", ["jit:numpy", *SLOW])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ("jit:numpy", "vmap:numpy", "vmap:cuda", "jit:o0"))
 def test_executors_give_the_bits_of_the_interpreter(name: str) -> None:
     small = replace(MICRO, statements=2, turns=1)
     for case in (generate(3, 1, STRAIGHT), generate(41, 4, small)):

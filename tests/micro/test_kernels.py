@@ -98,6 +98,7 @@ def test_rotary_embedding() -> None:
     np.testing.assert_array_equal(found.reshape(4, 64, 2), np.stack([a * c - b * s, a * s + b * c], -1))
 
 
+@pytest.mark.slow
 def test_prefix_sums_by_doubling_steps() -> None:
     """A register and the width of the step are carried by a loop inside another one."""
     scope = f"""%all = pto.pset_b32 "PAT_ALL" : {M}

@@ -395,6 +395,7 @@ def test_folders_of_tile_programs_and_expansions(tmp_path: Path, capsys: pytest.
     assert re.fullmatch(r"elements that differ .* \d+ of d_g \(undefined: division by zero .*\)", left), left
 
 
+@pytest.mark.slow
 def test_two_programs_say_what_the_tile_leaves_open(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
