@@ -4,7 +4,7 @@
 ``oracle``               the reference interpreter (also ``interpreter``); ``oracle:again`` in another process
 ``eager``                this engine, operation by operation
 ``jit``                  this engine, compiled; ``jit:o0`` without XLA's optimisations, three times as fast;
-                         ``jit:numpy`` its trace, executed by NumPy, six times as fast; ``jit:cuda``
+                         ``jit:numpy`` its trace, executed by NumPy, three times as fast; ``jit:cuda``
                          likewise that for CUDA
 ``vmap``                 this engine, compiled for a batch of three calls, all compared; with ``:o0``,
                          ``:numpy``, ``:cuda`` as for ``jit``
