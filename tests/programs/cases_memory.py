@@ -138,6 +138,12 @@ CASES = (
     ),
     Case(
         "memrefs",
+        {"there": (64,), "from": (64,), "back": (64,), "work": (512, "i8")},
+        lambda args: {"there": args["from"], "back": args["from"]},
+        entry="asynchronous",
+    ),
+    Case(
+        "memrefs",
         {"a": (16, 16, "f16"), "b": (16, 16, "f16"), "z": (16, 16)},
         matrices,
         entry="matrices",
