@@ -221,7 +221,7 @@ def test_an_open_destination_type_comes_from_the_tile_given_for_it() -> None:
     out = pto.compile(pto.parse(DPS))(pto.tile(a), pto.tile(b), pto.tile(np.zeros((8, 32), np.float16)))
     same(np.asarray(out["dst"]), expected(a, b, "f16"))
     for text in (ASSEMBLY, SSA):
-        with pytest.raises(pto.VerifyError, match="must be written"):
+        with pytest.raises(pto.VerifyError, match="got no type, and none follows from the sources"):
             pto.compile(pto.parse(text))(pto.tile(a), pto.tile(b))
     same(np.asarray(pto.ops.taddreluconv(pto.tile(a), pto.tile(b))), expected(a, b, "f16"))
 

@@ -118,9 +118,9 @@ def test_types(text: str, message: str) -> None:
 
 def test_code_below_tile_programs_is_named() -> None:
     with pytest.raises(
-        ParseError, match=r"'pto.mad' of cube code, which is not executed; allowed: matrix instructions"
+        ParseError, match=r"'pto.mad_raw' of cube code, which is not executed; allowed: those of"
     ):
-        parse("pto.mad %a, %b, %c : !pto.ptr<f16, l0a>")
+        parse("pto.mad_raw %a, %b, %c : !pto.ptr<f16, l0a>")
     with pytest.raises(ParseError, match=r"'pto.syncthreads' of SIMT code, which is not executed"):
         parse("pto.syncthreads")
     with pytest.raises(ParseError, match=r"'pto.ub.vadd' of the A3 form of vector code"):
