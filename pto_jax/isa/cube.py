@@ -180,8 +180,16 @@ def is_transposed(call: MicroCall) -> bool:
     return call.attributes.get("transpose") in (True, 1)
 
 
+def _packed_numbers(call: MicroCall, numbers: _NUMBERS) -> Iterator[str]:
+    """Two numbers of 4 bits in a byte are verified only."""
+    names = [t.dtype.name for t in call.types if isinstance(t, Lanes) and t.dtype.name.startswith("f4")]
+    for name in names[:1]:
+        yield f"elements of {name}, which is not executed in the cube unit; allowed: 8, 16 and 32 bits"
+
+
 def _squares(call: MicroCall, numbers: _NUMBERS) -> Iterator[str]:
     """Transposed loads are of whole squares, whose sides are rows of a fractal and elements of one."""
+    yield from _packed_numbers(call, numbers)
     found = fractals(call, numbers) if is_transposed(call) else None
     if found is None:
         return
@@ -254,6 +262,7 @@ FEW = 4
 
 def _channels(call: MicroCall, numbers: _NUMBERS) -> Iterator[str]:
     """Few channels are four at most."""
+    yield from _packed_numbers(call, numbers)
     count = numbers.get("d")
     if numbers.get("small") and count is not None and count > FEW:
         yield f"{count} channels to be packed; allowed: up to {FEW}"
@@ -369,10 +378,19 @@ def _factors(op: Op) -> Iterator[str]:
     if not (left and right and result):
         return
     block_scaled = "_mx" in op.name
-    floats = {left, right} <= _SHORT or (not block_scaled and left == right and left in (*_FLOATS, "hif8"))
+    packed = block_scaled and left.startswith("f4") and right.startswith("f4")
+    floats = (
+        packed
+        or {left, right} <= _SHORT
+        or (not block_scaled and left == right and left in (*_FLOATS, "hif8"))
+    )
     integers = not block_scaled and left == right and left in ("i8", "u8")
     if not floats and not integers:
-        allowed = "f8E4M3FN and f8E5M2" if block_scaled else "f16, bf16, f32, hif8, i8, ui8 twice, or two fp8"
+        allowed = (
+            "f8E4M3FN and f8E5M2, or 4-bit floats"
+            if block_scaled
+            else "f16, bf16, f32, hif8, i8, ui8 twice, or two fp8"
+        )
         yield f"got factors of {left} and {right}; allowed: {allowed}"
     elif result != (wanted := "i32" if integers else "f32"):
         yield f"got sums of {result}; allowed: {wanted}, for factors of {left} and {right}"
@@ -429,6 +447,7 @@ def _product(name: str, summary: str, semantics: str) -> MicroOperation:
         clauses=clauses if scaled else {**clauses, "tf32": "round_even round_away"},
         places=places,
         rules=(_factors, *([_bias_type] if bias else [])),
+        unexecuted=_packed_numbers,
         limits={"m": _LIMIT, "n": _LIMIT, "k": _LIMIT},
         semantics=semantics,
         decisions=(_SUMS, _SATURATED, _CONTROL, _OUTSIDE),
@@ -776,11 +795,10 @@ def _fractal_load(name: str, target: str, summary: str, semantics: str) -> Micro
 
 
 def _one_type(op: Op) -> Iterator[str]:
-    source, target = _pointed(op, 0), _pointed(op, 1)
+    # A pair of 4-bit numbers is also an element.
+    source, target = (_pointed(op, k).replace("_pair", "x2") for k in (0, 1))
     if source and target and source != target:
         yield f"got {source} copied to {target}; allowed: one element type"
-    if source.startswith("f4"):
-        yield f"got {source}; allowed: elements of 8, 16 and 32 bits"
 
 
 def _field_limits(op: Op) -> Iterator[str]:
