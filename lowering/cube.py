@@ -29,7 +29,6 @@ from pto_jax.isa.cube import (
     KEEPS_NAN,
     KEEPS_OVERFLOW,
     PARAMETERS,
-    QUANTISATIONS,
     ROW,
     SIDE,
     WORD,
@@ -39,9 +38,9 @@ from pto_jax.isa.cube import (
     fragments,
     is_row,
     is_transposed,
-    is_vector,
     widened,
 )
+from pto_jax.isa.cube_stores import QUANTISATIONS, is_vector
 from pto_jax.isa.micro import Lanes, MicroCall
 from pto_jax.isa.rules import block_scales
 
@@ -316,9 +315,6 @@ def _load_fractals(call: MicroCall, machine: TileMemory, src: Place, dst: Place,
         return ()
     c0 = ROW // size
     high, wide = chosen.rows * SIDE, chosen.cols * c0
-    if high % c0 or wide % SIDE:
-        message = f"got {high} x {wide} elements to transpose; allowed: squares of {max(c0, SIDE)}"
-        raise NotExecutableError(Diagnostic("error", message, None, call.name, rule="executable"))
     words = load(src, Box(width, ((chosen.cols, pitch), (high, ROW), (c0, size)), begin))
     flat = words.transpose(1, 0, 2).reshape(high // c0, c0, wide // SIDE, SIDE)
     axes = ((high // c0, chosen.target_pitch * FRACTAL), (wide // SIDE, FRACTAL), (SIDE, ROW), (c0, size))
@@ -484,7 +480,7 @@ def _multiply(
 class Conversion:
     """What decides how accumulators are converted.
 
-    ``kind`` is that of :class:`pto_jax.isa.cube.Quantisation`; ``vector``: 64-bit words of parameters;
+    ``kind`` is that of :class:`pto_jax.isa.cube_stores.Quantisation`; ``vector``: 64-bit words of parameters;
     ``relu``: the mode; ``saturates`` and ``keeps_nan``: what becomes of what is beyond the range.
     """
 
@@ -655,9 +651,6 @@ def _store(
         loop = _sizes(call, **{f: more[f] for f in ("loop_count", "loop_source", "loop_target")})
     layout = str(call.attributes.get("layout", "nz2nd"))
     value = _sizes(call, layout_value=more["layout_value"])[0] if "layout_value" in more else 0
-    if layout == "nz2dn" and value != 1:
-        message = f"got nz2dn({value}), of which no source says what it does; allowed: nz2dn(1)"
-        raise NotExecutableError(Diagnostic("error", message, None, call.name, rule="executable"))
     axes = ((loop[0], loop[1] * ACC_ROW), (-(-cols // SIDE), before * ACC_ROW), (rows, ACC_ROW), (SIDE, WORD))
     words = load(src, Box(32, axes)).transpose(0, 2, 1, 3).reshape(loop[0], rows, -1)[:, :, :cols]
     words = _converted(call, machine, words, dst.dtype, cols, more)

@@ -26,7 +26,8 @@ from ..ir import (
     attrs,
 )
 from ..isa import micro_operations
-from ..isa.cube import GROUP, KEEPS_NAN, KEEPS_OVERFLOW, QUANTISATIONS, ROW, SIDE, is_vector
+from ..isa.cube import GROUP, KEEPS_NAN, KEEPS_OVERFLOW, ROW, SIDE
+from ..isa.cube_stores import QUANTISATIONS, is_vector
 from .control import barrier
 from .options import CASTPTR
 from .state import State

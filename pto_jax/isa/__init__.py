@@ -165,6 +165,7 @@ MICRO_FAMILIES = (
     "ub_memory",
     "ub_transfers",
     "cube",
+    "cube_stores",
 )
 
 

@@ -14,18 +14,18 @@ block scales     [M1][K / 64][16][2]    ``mte_l1_l0a_mx``; those of l0b with n i
 ===============  =====================  ==================================================
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from ..ir import Loc, Op, Pipe, PtrType, ScalarType
+from ..ir import Loc, Op, Pipe, PtrType
 from .declare import Decision
 from .micro import Beside, Lanes, MicroCall, MicroOperation, Place, Rows, RowsOf, micro
 from .traits import Effect, Traits
 from .ub_transfers import GROUPED_WORDS, blocks, grouped, grouped_rows, reach
 
-_PAGE = "micro-isa chapter 16"
-_EXPANSION = "expansion of wrapper operations in the assembler (VPTOExpandWrapperOps.cpp)"
+#: Where the operations of the cube unit are described.
+PAGE = "micro-isa chapter 16"
+EXPANSION = "expansion of wrapper operations in the assembler (VPTOExpandWrapperOps.cpp)"
 #: Bytes of a fractal, of one of its rows, and its rows.
 FRACTAL, ROW, SIDE = 512, 32, 16
 #: Bytes of an element of an accumulator, and of the sixteen of a row.
@@ -39,29 +39,29 @@ PARAMETERS, BIASES = 64, 32
 #: Bits of the control register: nothing saturates; a saturating store keeps NaN.
 KEEPS_OVERFLOW, KEEPS_NAN = 48, 50
 
-_NUMBERS = Mapping[str, int | None]
+Numbers = Mapping[str, int | None]
 _MODE = Traits(effects=(Effect("write", "mode"),))
 
 _STARTS = Decision(
     "In which units do start_row and start_col count?",
     "In fractals: 16 rows, and 32 bytes of columns.",
-    f"{_EXPANSION}; {_PAGE} calls them row and column offsets, public cases have 0",
+    f"{EXPANSION}; {PAGE} calls them row and column offsets, public cases have 0",
 )
 _BLOCKS = Decision(
     "In which units do copies between L1 and the unified buffer count?",
     "Lengths and strides of bursts in blocks of 32 bytes, strides as gaps behind a burst; loops in bytes.",
-    f"{_EXPANSION} and goldens of public cases; {_PAGE} says bytes from start to start",
+    f"{EXPANSION} and goldens of public cases; {PAGE} says bytes from start to start",
 )
 _UNKNOWN_COPY = Decision(
     "In which units does copy_gm_to_cbuf count?",
     "In blocks of 32 bytes with gaps behind a burst, as the copies between L1 and the unified buffer.",
     "not documented; the operation stands in dead branches of public cases only",
 )
-_CONTROL = Decision(
+CONTROL = Decision(
     "What holds where neither sat nor nosat is written?",
     "Bit 48 of the control register, which is set when a kernel begins: nothing saturates. Bit 50 keeps NaN "
     "in stores that saturate.",
-    f"{_EXPANSION}; the golden of a public case needs NaN to pass a product without a flag",
+    f"{EXPANSION}; the golden of a public case needs NaN to pass a product without a flag",
 )
 _SUMS = Decision(
     "In which order are products summed?",
@@ -72,47 +72,26 @@ _SUMS = Decision(
 _OUTSIDE = Decision(
     "What becomes of the rows and columns that fill up fractals?",
     "Products leave them as they are; loads of fractals copy them.",
-    f"{_PAGE} defines the logical rectangle only",
+    f"{PAGE} defines the logical rectangle only",
 )
 _SATURATED = Decision(
     "Where does a product with sat saturate?",
     "Factors, after the rounding to tf32, and the finished sum: infinities become the largest, NaN 0.",
-    _PAGE,
-)
-_QUANTISED = Decision(
-    "What does a word of parameters mean?",
-    "What it means in tmov.fp; the scale of a scalar payload is the payload, and 8-bit results have the sign "
-    "of their type.",
-    f"{_PAGE} and goldens of public cases (short float in bits 31:13)",
-)
-_LAST = Decision(
-    "Where do ReLU and clip stand?",
-    "On the scaled f32 before it is converted, or on the finished integer; ReLU with a slope in front of an "
-    "integer is not executed.",
-    _PAGE,
-)
-_ACC_UNITS = Decision(
-    "How large is the unit of the strides of an accumulator?",
-    "A row of 16 elements, 64 bytes, in src_stride and in loop3.",
-    f"goldens of public cases for src_stride; the formula of {_PAGE} has 32 bytes in loop3, cases one trip",
-)
-_SPLIT = Decision(
-    "What is written with nz2nz?",
-    "Groups of 16 columns, with a split other than 0 of 8; dst_stride elements from group to group.",
-    f"{_EXPANSION}: the operand enables the split of channels",
+    PAGE,
 )
 _SMALL = Decision(
     "Where does a load with few channels put them?",
     "Rows of four channels one after another, then zeros up to 32 bytes; groups as written.",
-    _PAGE,
+    PAGE,
 )
 
 
-def _blocks_of(size: int, unit: int) -> int:
+def blocks_of(size: int, unit: int) -> int:
+    """Units that a size begins."""
     return -(-size // unit)
 
 
-def _size(call: MicroCall, at: int) -> int:
+def size_of(call: MicroCall, at: int) -> int:
     """Bytes of an element of a pointer."""
     t = call.types[at]
     assert isinstance(t, Lanes)
@@ -121,7 +100,7 @@ def _size(call: MicroCall, at: int) -> int:
 
 def channels(call: MicroCall, at: int = 0) -> int:
     """``C0``: elements in a row of a fractal."""
-    return ROW // _size(call, at)
+    return ROW // size_of(call, at)
 
 
 # -- loads of fractals -------------------------------------------------------------------------------------
@@ -147,7 +126,7 @@ class Fractals(NamedTuple):
         return Rows(self.rows * FRACTAL, ((self.cols, self.source_pitch * FRACTAL),), begin)
 
 
-def fractals(call: MicroCall, numbers: _NUMBERS) -> Fractals | None:
+def fractals(call: MicroCall, numbers: Numbers) -> Fractals | None:
     """The fractals that a load takes; None where its numbers are not known.
 
     Of four numbers - sizes and starts - the last two count fractals; six are the fields themselves.
@@ -161,12 +140,12 @@ def fractals(call: MicroCall, numbers: _NUMBERS) -> Fractals | None:
     first, second, row, col = known
     sides = (first, second) if call.name == "mte_l1_l0a" else (second, first)
     outer, inner = sides
-    size = _size(call, 0)
+    size = size_of(call, 0)
     if not is_transposed(call):
-        rows = _blocks_of(outer, SIDE)
-        return Fractals(row, col, rows, _blocks_of(inner * size, ROW), rows, rows)
+        rows = blocks_of(outer, SIDE)
+        return Fractals(row, col, rows, blocks_of(inner * size, ROW), rows, rows)
     square = max(SIDE, ROW // size)
-    wide, high = _blocks_of(outer, square) * square, _blocks_of(inner, square) * square
+    wide, high = blocks_of(outer, square) * square, blocks_of(inner, square) * square
     rows = high // SIDE
     return Fractals(row, col, rows, wide * size // ROW, rows, wide // SIDE)
 
@@ -180,14 +159,14 @@ def is_transposed(call: MicroCall) -> bool:
     return call.attributes.get("transpose") in (True, 1)
 
 
-def _packed_numbers(call: MicroCall, numbers: _NUMBERS) -> Iterator[str]:
+def _packed_numbers(call: MicroCall, numbers: Numbers) -> Iterator[str]:
     """Two numbers of 4 bits in a byte are verified only."""
     names = [t.dtype.name for t in call.types if isinstance(t, Lanes) and t.dtype.name.startswith("f4")]
     for name in names[:1]:
         yield f"elements of {name}, which is not executed in the cube unit; allowed: 8, 16 and 32 bits"
 
 
-def _squares(call: MicroCall, numbers: _NUMBERS) -> Iterator[str]:
+def _squares(call: MicroCall, numbers: Numbers) -> Iterator[str]:
     """Transposed loads are of whole squares, whose sides are rows of a fractal and elements of one."""
     yield from _packed_numbers(call, numbers)
     found = fractals(call, numbers) if is_transposed(call) else None
@@ -199,23 +178,23 @@ def _squares(call: MicroCall, numbers: _NUMBERS) -> Iterator[str]:
         yield f"{rows} x {cols} elements to transpose; allowed: squares of {square}"
 
 
-def _taken(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+def _taken(call: MicroCall, numbers: Numbers) -> Rows | None:
     found = fractals(call, numbers)
     return None if found is None else found.source
 
 
-def _placed(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+def _placed(call: MicroCall, numbers: Numbers) -> Rows | None:
     found = fractals(call, numbers)
     if found is None:
         return None
     rows, cols = found.rows, found.cols
     if is_transposed(call):
-        size = _size(call, 0)
+        size = size_of(call, 0)
         rows, cols = found.cols * ROW // size // SIDE, found.rows * SIDE * size // ROW
     return Rows(rows * FRACTAL, ((cols, found.target_pitch * FRACTAL),))
 
 
-def fragments(call: MicroCall, numbers: _NUMBERS) -> Fractals | None:
+def fragments(call: MicroCall, numbers: Numbers) -> Fractals | None:
     """The fragments of block scales that a load takes: rows of 16 rows, columns of two groups along K."""
     given = [numbers[name] for name in FIELDS if name in numbers]
     known = [n for n in given if n is not None]
@@ -225,12 +204,12 @@ def fragments(call: MicroCall, numbers: _NUMBERS) -> Fractals | None:
         return Fractals(*known)
     first, second, row, col = known
     rows, depth = (first, second) if call.name == "mte_l1_l0a_mx" else (second, first)
-    pairs = _blocks_of(_blocks_of(depth, GROUP), 2)
-    return Fractals(row, col, _blocks_of(rows, SIDE), pairs, pairs, pairs)
+    pairs = blocks_of(blocks_of(depth, GROUP), 2)
+    return Fractals(row, col, blocks_of(rows, SIDE), pairs, pairs, pairs)
 
 
 def _fragments(source: bool) -> RowsOf:
-    def rows(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+    def rows(call: MicroCall, numbers: Numbers) -> Rows | None:
         found = fragments(call, numbers)
         if found is None:
             return None
@@ -241,14 +220,14 @@ def _fragments(source: bool) -> RowsOf:
     return rows
 
 
-def _packed(call: MicroCall, numbers: _NUMBERS, low: str, high: str) -> tuple[int, int] | None:
+def _packed(call: MicroCall, numbers: Numbers, low: str, high: str) -> tuple[int, int] | None:
     a, b = numbers.get(low), numbers.get(high)
     return None if a is None or b is None else (a, b)
 
 
-def _matrix(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+def _matrix(call: MicroCall, numbers: Numbers) -> Rows | None:
     """The bytes of a matrix in global memory."""
-    size, by_column = _size(call, 0), call.attributes.get("mode") == "dn2nz"
+    size, by_column = size_of(call, 0), call.attributes.get("mode") == "dn2nz"
     shape = _packed(call, numbers, "d", "n") if by_column else _packed(call, numbers, "n", "d")
     inner, outer, groups = numbers.get("s"), numbers.get("s2", 0), numbers.get("g")
     if shape is None or inner is None or outer is None or groups is None:
@@ -260,7 +239,7 @@ def _matrix(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
 FEW = 4
 
 
-def _channels(call: MicroCall, numbers: _NUMBERS) -> Iterator[str]:
+def _channels(call: MicroCall, numbers: Numbers) -> Iterator[str]:
     """Few channels are four at most."""
     yield from _packed_numbers(call, numbers)
     count = numbers.get("d")
@@ -268,21 +247,21 @@ def _channels(call: MicroCall, numbers: _NUMBERS) -> Iterator[str]:
         yield f"{count} channels to be packed; allowed: up to {FEW}"
 
 
-def _packed_matrix(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+def _packed_matrix(call: MicroCall, numbers: Numbers) -> Rows | None:
     """The bytes of the same matrix in rows of fractals."""
     known = [numbers.get(name) for name in ("n", "d", "g", "d2", "d3", "d4", "small")]
     if any(n is None for n in known):
         return None
     n, d, groups, row, col, group, small = (v or 0 for v in known)
     if small:
-        return Rows(_blocks_of(n * 4 * _size(call, 0), ROW) * ROW, ((groups, group * ROW),))
-    return Rows(ROW, ((n, row * ROW), (_blocks_of(d, channels(call)), col * ROW), (groups, group * ROW)))
+        return Rows(blocks_of(n * 4 * size_of(call, 0), ROW) * ROW, ((groups, group * ROW),))
+    return Rows(ROW, ((n, row * ROW), (blocks_of(d, channels(call)), col * ROW), (groups, group * ROW)))
 
 
 def _units(unit: int, gap: str) -> RowsOf:
     """Bursts of units with gaps behind them."""
 
-    def rows(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+    def rows(call: MicroCall, numbers: Numbers) -> Rows | None:
         count, length, behind = (numbers.get(name) for name in ("n", "len", gap))
         if count is None or length is None or behind is None:
             return None
@@ -293,14 +272,14 @@ def _units(unit: int, gap: str) -> RowsOf:
 
 def widened(call: MicroCall) -> int:
     """How many bytes of a bias a byte of its source becomes."""
-    return WORD // _size(call, 0)
+    return WORD // size_of(call, 0)
 
 
-def _biases(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+def _biases(call: MicroCall, numbers: Numbers) -> Rows | None:
     return _units(BIASES * widened(call), "d")(call, numbers)
 
 
-def _filled(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+def _filled(call: MicroCall, numbers: Numbers) -> Rows | None:
     known = [numbers.get(name) for name in ("offset", "repeats", "length", "gap")]
     if any(n is None for n in known):
         return None
@@ -308,7 +287,8 @@ def _filled(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
     return Rows(length * ROW, ((repeats, (length + gap) * ROW),), offset)
 
 
-def _place(pointer: str, access: str, rows: RowsOf, **more: object) -> Place:
+def place_of(pointer: str, access: str, rows: RowsOf, **more: object) -> Place:
+    """A place that is accessed in rows."""
     return Place(pointer, access, rows=rows, span=reach(rows), **more)  # type: ignore[arg-type]
 
 
@@ -320,45 +300,45 @@ def is_row(call: MicroCall, m: int) -> bool:
     return m == 1 and "disable_gemv" not in call.attributes
 
 
-def _left(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+def _left(call: MicroCall, numbers: Numbers) -> Rows | None:
     shape = _packed(call, numbers, "m", "k")
     if shape is None:
         return None
     m, k = shape
     if is_row(call, m):
-        return Rows(k * _size(call, 0))
-    return Rows(_blocks_of(m, SIDE) * _blocks_of(k, channels(call)) * FRACTAL)
+        return Rows(k * size_of(call, 0))
+    return Rows(blocks_of(m, SIDE) * blocks_of(k, channels(call)) * FRACTAL)
 
 
-def _right(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+def _right(call: MicroCall, numbers: Numbers) -> Rows | None:
     shape = _packed(call, numbers, "n", "k")
     if shape is None:
         return None
-    return Rows(_blocks_of(shape[0], SIDE) * _blocks_of(shape[1], channels(call, 1)) * FRACTAL)
+    return Rows(blocks_of(shape[0], SIDE) * blocks_of(shape[1], channels(call, 1)) * FRACTAL)
 
 
-def _sums(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+def _sums(call: MicroCall, numbers: Numbers) -> Rows | None:
     shape = _packed(call, numbers, "m", "n")
     if shape is None:
         return None
     m, n = shape
-    pitch = _blocks_of(m, SIDE) * SIDE * ACC_ROW
+    pitch = blocks_of(m, SIDE) * SIDE * ACC_ROW
     return Rows(
-        m * min(n, SIDE) * WORD if n < SIDE and m == 1 else m * ACC_ROW, ((_blocks_of(n, SIDE), pitch),)
+        m * min(n, SIDE) * WORD if n < SIDE and m == 1 else m * ACC_ROW, ((blocks_of(n, SIDE), pitch),)
     )
 
 
-def _bias(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+def _bias(call: MicroCall, numbers: Numbers) -> Rows | None:
     n = numbers.get("n")
     return None if n is None else Rows(n * WORD)
 
 
 def _scales(side: str) -> RowsOf:
-    def rows(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
+    def rows(call: MicroCall, numbers: Numbers) -> Rows | None:
         shape = _packed(call, numbers, side, "k")
         if shape is None:
             return None
-        return Rows(_blocks_of(shape[0], SIDE) * _blocks_of(_blocks_of(shape[1], GROUP), 2) * FRAGMENT)
+        return Rows(blocks_of(shape[0], SIDE) * blocks_of(blocks_of(shape[1], GROUP), 2) * FRAGMENT)
 
     return rows
 
@@ -367,14 +347,15 @@ _FLOATS = frozenset("f16 bf16 f32".split())
 _SHORT = frozenset("f8e4m3 f8e5m2".split())
 
 
-def _pointed(op: Op, at: int) -> str:
+def pointed(op: Op, at: int) -> str:
+    """The element type of a pointer among the operands, by its name."""
     t = op.ins[at].type if at < len(op.ins) else None
     return t.dtype.name if isinstance(t, PtrType) else ""
 
 
 def _factors(op: Op) -> Iterator[str]:
     """Element types of a product: equal floats, two fp8, two hif8, two 8-bit integers."""
-    left, right, result = (_pointed(op, k) for k in range(3))
+    left, right, result = (pointed(op, k) for k in range(3))
     if not (left and right and result):
         return
     block_scaled = "_mx" in op.name
@@ -401,7 +382,7 @@ def _factors(op: Op) -> Iterator[str]:
 
 
 def _bias_type(op: Op) -> Iterator[str]:
-    result, bias = _pointed(op, 2), _pointed(op, 3)
+    result, bias = pointed(op, 2), pointed(op, 3)
     if result and bias and result != bias:
         yield f"got a bias of {bias}; allowed: {result}, as the sums"
 
@@ -411,7 +392,7 @@ _CLAUSES = (
     "{}(? @n_dir:word ?) {{}}"
 )
 _TF32 = "(? tf32_mode ( @tf32:word ) ?) "
-_LIMIT = (1, 4095)
+LIMIT = (1, 4095)
 
 
 def _product(name: str, summary: str, semantics: str) -> MicroOperation:
@@ -425,17 +406,17 @@ def _product(name: str, summary: str, semantics: str) -> MicroOperation:
         "saturate": "sat nosat",
         "n_dir": "n_dir",
     }
-    places = [_place("lhs", "read", _left), _place("rhs", "read", _right)]
+    places = [place_of("lhs", "read", _left), place_of("rhs", "read", _right)]
     if bias:
-        places.append(_place("bias", "read", _bias))
+        places.append(place_of("bias", "read", _bias))
     if scaled:
         places += [
-            _place(of, "read", _scales(side), name=f"{of}_scale", beside=SCALES[of])
+            place_of(of, "read", _scales(side), name=f"{of}_scale", beside=SCALES[of])
             for of, side in (("lhs", "m"), ("rhs", "n"))
         ]
     if adds:
-        places.append(_place("dst", "read", _sums))
-    places.append(_place("dst", "write", _sums))
+        places.append(place_of("dst", "read", _sums))
+    places.append(place_of("dst", "write", _sums))
     return micro(
         name,
         summary,
@@ -448,11 +429,11 @@ def _product(name: str, summary: str, semantics: str) -> MicroOperation:
         places=places,
         rules=(_factors, *([_bias_type] if bias else [])),
         unexecuted=_packed_numbers,
-        limits={"m": _LIMIT, "n": _LIMIT, "k": _LIMIT},
+        limits={"m": LIMIT, "n": LIMIT, "k": LIMIT},
         semantics=semantics,
-        decisions=(_SUMS, _SATURATED, _CONTROL, _OUTSIDE),
+        decisions=(_SUMS, _SATURATED, CONTROL, _OUTSIDE),
         between_scopes=True,
-        source=_PAGE,
+        source=PAGE,
     )
 
 
@@ -490,279 +471,6 @@ _PRODUCTS = tuple(
 )
 
 
-# -- stores of accumulators --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Quantisation:
-    """What a mode of ``pre_quant`` does: element types of the accumulator and of results, and the kind.
-
-    ``kind``: ``scale`` multiplies, ``byte`` makes 8-bit integers, ``shift`` shifts, ``cast`` only converts.
-    """
-
-    source: str
-    targets: tuple[str, ...]
-    kind: str
-
-
-_FAMILIES: Mapping[str, Quantisation] = {
-    "qf322hif8_pre": Quantisation("f32", ("hif8",), "scale"),
-    "qf322fp8_pre": Quantisation("f32", ("f8e4m3", "f8e5m2"), "scale"),
-    "qf322f32_pre": Quantisation("f32", ("f32",), "scale"),
-    "qf322f16_pre": Quantisation("f32", ("f16",), "scale"),
-    "qf322bf16_pre": Quantisation("f32", ("bf16",), "scale"),
-    "qf322b8_pre": Quantisation("f32", ("i8", "u8"), "byte"),
-    "req8": Quantisation("i32", ("i8", "u8"), "byte"),
-    "deqf16": Quantisation("i32", ("f16",), "scale"),
-    "qs322bf16_pre": Quantisation("i32", ("bf16",), "scale"),
-    "deqs16": Quantisation("i32", ("i16",), "shift"),
-    "qf322hif8_pre_hybrid": Quantisation("f32", ("hif8",), ""),
-    "deqs32_int": Quantisation("i32", ("i32",), ""),
-    "qf162b8_pre": Quantisation("f32", ("i8", "u8"), ""),
-    "qf162s4_pre": Quantisation("f32", ("i4",), ""),
-    "qf162s16_pre": Quantisation("i32", ("i16",), ""),
-    "req4": Quantisation("i32", ("i4",), ""),
-    "qf322s4_pre": Quantisation("f32", ("i4",), ""),
-}
-#: Modes of ``pre_quant`` by their names in the text.
-QUANTISATIONS: Mapping[str, Quantisation] = {
-    "f32_f16": Quantisation("f32", ("f16",), "cast"),
-    "f32_bf16": Quantisation("f32", ("bf16",), "cast"),
-    **{f"{name}_{form}": q for name, q in _FAMILIES.items() for form in ("vec", "scalar")},
-}
-_NOT_EXECUTED = (*(n for n, q in QUANTISATIONS.items() if not q.kind), "deqs16_scalar")
-_RELUS = "no_relu normal_relu scalar_relu vector_relu"
-_PAYLOADS = frozenset("f16 bf16 f32".split())
-
-
-def is_vector(mode: str) -> bool:
-    """Whether a mode takes a word of parameters per column."""
-    return mode.endswith("_vec")
-
-
-def _store_rules(op: Op) -> Iterator[str]:
-    source, target = _pointed(op, 0), _pointed(op, 1)
-    if source and source not in ("f32", "i32"):
-        yield f"got an accumulator of {source}; allowed: f32, i32"
-        return
-    yield from _quantisation_rules(op, source, target)
-    yield from _relu_rules(op, target)
-    if op.attrs.get("layout") == "nz2nz" and target and target != "f32":
-        yield f"got nz2nz into {target}; allowed: f32"
-    if op.attrs.get("layout") == "nz2nz" and _has(op, "loop_count"):
-        yield "got loop3 with nz2nz; allowed: with nz2nd, nz2dn"
-    if op.attrs.get("layout") == "nz2dn" and not _has(op, "layout_value"):
-        yield "got nz2dn without a stride; allowed: nz2dn(%stride)"
-    if op.attrs.get("layout") == "nz2nd" and _has(op, "layout_value"):
-        yield "got nz2nd with an operand; allowed: nz2nd"
-    if op.attrs.get("nan") is not None and op.attrs.get("saturate") != "sat":
-        yield "got nosat(preserve_nan); allowed: sat(preserve_nan), nosat"
-    atomic = op.attrs.get("atomic_type")
-    if atomic is not None and target and str(atomic).replace("s", "i") != target:
-        yield f"got an atomic store of {atomic} into {target}; allowed: the type of the destination"
-    split = op.attrs.get("split")
-    beside = [n for n in ("quant_mode", "relu_mode") if n in op.attrs]
-    if split is not None and (beside or op.attrs.get("layout") not in (None, "nz2nd")):
-        yield f"got {split} with a transform; allowed: nz2nd alone"
-
-
-def _has(op: Op, name: str) -> bool:
-    return any(n == name and size for n, size in op.groups)
-
-
-def _payload(op: Op, name: str) -> PtrType | ScalarType | None:
-    values = op.group(name) if _has(op, name) else ()
-    t = values[0].type if values else None
-    return t if isinstance(t, PtrType | ScalarType) else None
-
-
-def _quantisation_rules(op: Op, source: str, target: str) -> Iterator[str]:
-    name = op.attrs.get("quant_mode")
-    mode = QUANTISATIONS.get(str(name))
-    if mode is None:
-        if (
-            source
-            and target
-            and source != target
-            and (source, target) not in (("f32", "f16"), ("f32", "bf16"))
-        ):
-            yield f"got {source} stored as {target} without pre_quant; allowed: {source}, or a pre_quant mode"
-        return
-    if source and source != mode.source:
-        yield f"got {name} on sums of {source}; allowed: on {mode.source}"
-    elif target and target not in mode.targets:
-        yield f"got {name} into {target}; allowed: {', '.join(mode.targets)}"
-    payload = _payload(op, "quant")
-    if payload is not None:
-        pointer = isinstance(payload, PtrType)
-        if pointer != is_vector(str(name)) or payload.dtype.name not in _PAYLOADS:
-            allowed = "!pto.ptr<f32, fb>" if is_vector(str(name)) else "a scalar of f16, bf16, f32"
-            yield f"got {payload} for {name}; allowed: {allowed}"
-
-
-def _relu_rules(op: Op, target: str) -> Iterator[str]:
-    name, payload = op.attrs.get("relu_mode"), _payload(op, "relu")
-    if name in ("no_relu", "normal_relu") and payload is not None:
-        yield f"got {name} with a slope; allowed: scalar_relu, vector_relu"
-    if name in ("scalar_relu", "vector_relu"):
-        pointer = isinstance(payload, PtrType)
-        if payload is None or pointer != (name == "vector_relu") or payload.dtype.name not in _PAYLOADS:
-            allowed = "!pto.ptr<f32, fb>" if name == "vector_relu" else "a scalar of f16, bf16, f32"
-            yield f"got {'no slope' if payload is None else payload} for {name}; allowed: {allowed}"
-    clip = _payload(op, "clip")
-    if clip is not None and target and target not in ("f16", "u8", "i4", "i8", "i16"):
-        yield f"got a clip for results of {target}; allowed: f16, ui8, i4, i8, i16"
-
-
-def _stored_sums(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
-    known = [numbers.get(name) for name in ("m", "n", "src_stride")]
-    if any(v is None for v in known):
-        return None
-    m, n, stride = (v or 0 for v in known)
-    steps = [(_blocks_of(n, SIDE), stride * ACC_ROW)]
-    return _repeated(m * ACC_ROW, steps, numbers, "loop_source", ACC_ROW)
-
-
-def _repeated(
-    width: int, steps: list[tuple[int, int]], numbers: _NUMBERS, stride: str, unit: int
-) -> Rows | None:
-    """Rows in the loop around a store."""
-    if "loop_count" in numbers:
-        count, step = numbers["loop_count"], numbers[stride]
-        if count is None or step is None:
-            return None
-        steps = [*steps, (count, step * unit)]
-    return Rows(width, tuple(steps))
-
-
-def _results(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
-    known = [numbers.get(name) for name in ("m", "n", "dst_stride")]
-    if any(v is None for v in known):
-        return None
-    m, n, stride = (v or 0 for v in known)
-    size, split = _size(call, 1), call.attributes.get("split")
-    m, n = (m // 2 if split == "split_m" else m), (n // 2 if split == "split_n" else n)
-    match call.attributes.get("layout"):
-        case "nz2dn":
-            width, steps = m * size, [(n, stride * size)]
-        case "nz2nz":
-            group = 8 if numbers.get("layout_value") else SIDE
-            width, steps = m * group * size, [(_blocks_of(n, group), stride * size)]
-        case _:
-            width, steps = n * size, [(m, stride * size)]
-    return _repeated(width, steps, numbers, "loop_target", size)
-
-
-def _per_column(bytes_of_a_column: int) -> RowsOf:
-    def rows(call: MicroCall, numbers: _NUMBERS) -> Rows | None:
-        n = numbers.get("n")
-        return None if n is None else Rows(n * bytes_of_a_column)
-
-    return rows
-
-
-_TRANSFORMS = (
-    "(? , unit_flag ( @unit_flag:word ) ?) "
-    "(? , pre_quant ( $quant , mode = @quant_mode:word ) ?) "
-    "(? , pre_relu ( (? $relu , ?) mode = @relu_mode:word (? , clip = $clip ?) ) ?) "
-    "(? , @layout:word (? ( $layout_value ) ?) ?) "
-    "(? , loop3 ( $loop_count , $loop_source , $loop_target ) ?) "
-    "(? , @saturate:word (? ( @nan:word ) ?) ?) "
-)
-_ATOMIC = "(? , atomic ( type = @atomic_type:word , op = @atomic:word ) ?) "
-_TRANSFORM_TYPES = (
-    "(?t , !quant ?) (?t , !relu ?) (?t , !clip ?) (?t , !layout_value ?) "
-    "(?t , !loop_count , !loop_source , !loop_target ?)"
-)
-
-
-def _halves(call: MicroCall, numbers: _NUMBERS) -> Iterator[str]:
-    """Halves are equal, those of columns in whole columns of fractals; one stride of nz2dn is known."""
-    split, stride = call.attributes.get("split"), numbers.get("layout_value")
-    name, unit = {"split_m": ("m", 2), "split_n": ("n", 2 * SIDE)}.get(str(split), ("", 1))
-    size = numbers.get(name)
-    if size is not None and size % unit:
-        yield f"{split} of {size}; allowed: a multiple of {unit}"
-    if call.attributes.get("layout") == "nz2dn" and stride not in (None, 1):
-        yield f"nz2dn({stride}), of which no source says what it does; allowed: nz2dn(1)"
-
-
-def _chosen_core(call: MicroCall, numbers: _NUMBERS) -> int | None:
-    return numbers.get("core", 0)
-
-
-_STORE_CLAUSES = {
-    "unit_flag": "check_only check_and_clear",
-    "quant_mode": " ".join(QUANTISATIONS),
-    "relu_mode": _RELUS,
-    "layout": "nz2nd nz2dn nz2nz",
-    "saturate": "sat nosat",
-    "nan": "preserve_nan",
-}
-_COMBINES = {"atomic": "add max min", "atomic_type": "f32 f16 bf16 s32 s16 s8"}
-
-
-def _store(space: str, more: str, behind: str, tail: str, places: Sequence[Place]) -> MicroOperation:
-    operands = f"src dst m n src_stride dst_stride {more}".split()
-    numbers = [w for w in operands if not w.endswith("?")]
-    shown = " , ".join(f"${w}" for w in numbers)
-    typed = " , ".join(f"!{w}" for w in numbers) + (" (?t , !core ?)" if behind else "")
-    pointer = "g*" if space == "gm" else f"@{space}"
-    return micro(
-        f"mte_l0c_{space}",
-        f"Store of accumulators into {_MEMORIES[space]}, with quantisation, ReLU and a layout.",
-        " ".join((*operands, "quant? relu? clip? layout_value? loop_count? loop_source? loop_target?")),
-        " ".join(("@l0c", pointer, *["i64"] * (len(operands) - 2), "- - -", "i64 i64 i64 i64")),
-        kind="memory",
-        pipe=Pipe.FIX,
-        written=f"{shown} {behind}{_TRANSFORMS}{tail}{{}} : {typed} {_TRANSFORM_TYPES}",
-        clauses={
-            **_STORE_CLAUSES,
-            **({"split": "split_m split_n"} if behind else {}),
-            **(_COMBINES if tail else {}),
-        },
-        places=(
-            _place("src", "read", _stored_sums),
-            *places,
-            _place("quant", "read", _per_column(8)),
-            _place("relu", "read", _per_column(4)),
-        ),
-        rules=(_store_rules,),
-        refused=" ".join(_NOT_EXECUTED),
-        unexecuted=_halves,
-        limits={"m": _LIMIT, "n": _LIMIT, **_HINTS},
-        decisions=(_QUANTISED, _LAST, _CONTROL, _ACC_UNITS, _SPLIT),
-        between_scopes=True,
-        source=_PAGE,
-    )
-
-
-#: Least and greatest vector cores, and hints of paths to global memory.
-_HINTS = {"core": (0, 1), "sid": (0, 3), "l2": (0, 15)}
-_MEMORIES = {"l1": "L1", "gm": "global memory", "ub": "the unified buffer of one vector core or of two"}
-_STORES = (
-    _store("l1", "", "", "", [_place("dst", "write", _results)]),
-    _store("gm", "sid l2", "", _ATOMIC, [_place("dst", "write", _results)]),
-    _store(
-        "ub",
-        "core?",
-        ", dst_mode ( @split:word|$core ) ",
-        "",
-        [
-            _place("dst", "write", _results, subblock=_chosen_core),
-            _place(
-                "dst",
-                "write",
-                _results,
-                name="other",
-                subblock=lambda call, numbers: 1,
-                applies=lambda call: "split" in call.attributes,
-            ),
-        ],
-    ),
-)
-
-
 # -- staging -----------------------------------------------------------------------------------------------
 
 _LOAD_WORDS = "src dst n0 n1 n2 n3 n4? n5?"
@@ -783,27 +491,32 @@ def _fractal_load(name: str, target: str, summary: str, semantics: str) -> Micro
         kind="memory",
         pipe=Pipe.MTE1,
         written="" if raw else _LOAD_TEXT,
-        places=(_place("src", "read", _taken), _place("dst", "write", _placed)),
+        places=(place_of("src", "read", _taken), place_of("dst", "write", _placed)),
         rules=(_one_type, _field_limits),
         flags="transpose",
         unexecuted=_squares,
         semantics=semantics,
         decisions=() if raw else (_STARTS, _OUTSIDE),
         between_scopes=True,
-        source=_PAGE,
+        source=PAGE,
     )
 
 
 def _one_type(op: Op) -> Iterator[str]:
     # A pair of 4-bit numbers is also an element.
-    source, target = (_pointed(op, k).replace("_pair", "x2") for k in (0, 1))
+    source, target = (pointed(op, k).replace("_pair", "x2") for k in (0, 1))
     if source and target and source != target:
         yield f"got {source} copied to {target}; allowed: one element type"
 
 
+def has_operand(op: Op, name: str) -> bool:
+    """Whether an operation has an optional operand."""
+    return any(n == name and size for n, size in op.groups)
+
+
 def _field_limits(op: Op) -> Iterator[str]:
     """The six fields come together; of the others there are four."""
-    if op.groups and _has(op, "n4") != _has(op, "n5"):
+    if op.groups and has_operand(op, "n4") != has_operand(op, "n5"):
         yield f"got five numbers; allowed: four, or six ({_FIELDS_TEXT})"
 
 
@@ -818,8 +531,8 @@ def _scale_load(name: str, side: str) -> MicroOperation:
         pipe=Pipe.MTE1,
         written=_LOAD_TEXT,
         places=(
-            _place("src", "read", _fragments(source=True), aligned=lambda call: ROW),
-            _place(
+            place_of("src", "read", _fragments(source=True), aligned=lambda call: ROW),
+            place_of(
                 "dst",
                 "write",
                 _fragments(source=False),
@@ -834,7 +547,7 @@ def _scale_load(name: str, side: str) -> MicroOperation:
         ),
         decisions=(_STARTS,),
         between_scopes=True,
-        source=_PAGE,
+        source=PAGE,
     )
 
 
@@ -861,11 +574,11 @@ def _copy(name: str, first: str, second: str, pipe: Pipe, words: str, **more: ob
         kind="memory",
         pipe=pipe,
         places=(
-            _place(first, "read", _units(ROW, "s")),
-            _place(second, "write", _units(ROW, "d"), subblock=core),
+            place_of(first, "read", _units(ROW, "s")),
+            place_of(second, "write", _units(ROW, "d"), subblock=core),
         ),
         between_scopes=True,
-        source=_PAGE,
+        source=PAGE,
         **more,  # type: ignore[arg-type]
     )
 
@@ -879,9 +592,9 @@ _STAGING = (
         kind="memory",
         pipe=Pipe.MTE2,
         written=grouped("gm", "l1"),
-        places=(_place("gm", "read", grouped_rows("s")), _place("l1", "write", grouped_rows("d"))),
+        places=(place_of("gm", "read", grouped_rows("s")), place_of("l1", "write", grouped_rows("d"))),
         between_scopes=True,
-        source=_PAGE,
+        source=PAGE,
     ),
     *(
         micro(
@@ -893,8 +606,8 @@ _STAGING = (
             pipe=pipe,
             written=grouped(first, second),
             places=(
-                _place(first, "read", blocks("s", looped=True)),
-                _place(
+                place_of(first, "read", blocks("s", looped=True)),
+                place_of(
                     second,
                     "write",
                     blocks("d", looped=True),
@@ -903,7 +616,7 @@ _STAGING = (
             ),
             decisions=(_BLOCKS,),
             between_scopes=True,
-            source=_PAGE,
+            source=PAGE,
         )
         for name, first, second, pipe, what in (
             ("mte_l1_ub", "l1", "ub", Pipe.MTE1, "L1 into the unified buffer of the first vector core"),
@@ -922,14 +635,14 @@ _STAGING = (
         pipe=Pipe.MTE2,
         written=_FRACTIONAL_TEXT,
         choices={"mode": "nd2nz dn2nz"},
-        places=(_place("gm", "read", _matrix), _place("l1", "write", _packed_matrix)),
+        places=(place_of("gm", "read", _matrix), place_of("l1", "write", _packed_matrix)),
         rules=(_one_type,),
         limits={"g": (1, 65535)},
         unexecuted=_channels,
         semantics="nd2nz reads src[n, d], dn2nz src[d, n]; element (n, d) becomes that of row n and column d",
         decisions=(_SMALL,),
         between_scopes=True,
-        source=_PAGE,
+        source=PAGE,
     ),
     _fractal_load(
         "mte_l1_l0a",
@@ -959,7 +672,7 @@ _STAGING = (
         kind="memory",
         pipe=Pipe.MTE1,
         written="$src , $dst , $len nburst ( $n , $s , $d ) {} : !src , !dst , !len , !n , !s , !d",
-        places=(_place("src", "read", _units(BIASES, "s")), _place("dst", "write", _biases)),
+        places=(place_of("src", "read", _units(BIASES, "s")), place_of("dst", "write", _biases)),
         rules=(lambda op: _bias_pairs(op),),
         decisions=(
             Decision(
@@ -969,7 +682,7 @@ _STAGING = (
             ),
         ),
         between_scopes=True,
-        source=_PAGE,
+        source=PAGE,
     ),
     micro(
         "mte_l1_fb",
@@ -980,8 +693,8 @@ _STAGING = (
         pipe=Pipe.FIX,
         written="$src , $dst , $len nburst ( $n , $s , $d ) {} : !src , !dst , !len , !n , !s , !d",
         places=(
-            _place("src", "read", _units(PARAMETERS, "s")),
-            _place("dst", "write", _units(PARAMETERS, "d")),
+            place_of("src", "read", _units(PARAMETERS, "s")),
+            place_of("dst", "write", _units(PARAMETERS, "d")),
         ),
         decisions=(
             Decision(
@@ -993,11 +706,11 @@ _STAGING = (
                 "Which addresses does the memory of parameters have?",
                 "Two parts of equal size: from 0 on for words of quantisation, from 65536 on for slopes. "
                 "A store reads them where its pointer says.",
-                f"{_EXPANSION}: bits 15:0 are the address in a part; a public case has slopes at 65600",
+                f"{EXPANSION}: bits 15:0 are the address in a part; a public case has slopes at 65600",
             ),
         ),
         between_scopes=True,
-        source=_PAGE,
+        source=PAGE,
     ),
     micro(
         "raw_fill_l1",
@@ -1006,17 +719,17 @@ _STAGING = (
         "@l1 i64 i32 i64 i64 i64",
         kind="memory",
         pipe=Pipe.MTE2,
-        places=(_place("dst", "write", _filled),),
+        places=(place_of("dst", "write", _filled),),
         rules=(lambda op: _fill_rules(op),),
         limits=dict.fromkeys(("repeats", "length", "gap"), (0, 32767)),
         between_scopes=True,
-        source=_PAGE,
+        source=PAGE,
     ),
 )
 
 
 def _bias_pairs(op: Op) -> Iterator[str]:
-    pair = _pointed(op, 0), _pointed(op, 1)
+    pair = pointed(op, 0), pointed(op, 1)
     if all(pair) and pair not in (("f32", "f32"), ("i32", "i32"), ("f16", "f32"), ("bf16", "f32")):
         yield f"got {pair[0]} as {pair[1]}; allowed: f32, f16 and bf16 as f32, i32 as i32"
 
@@ -1034,9 +747,9 @@ _CONTROLS = (
         "-> i64",
         kind="scalar",
         written="{} : ^",
-        source=_PAGE,
+        source=PAGE,
     ),
-    micro("set_ctrl", "Set the control register.", "value", "i64", kind="scalar", traits=_MODE, source=_PAGE),
+    micro("set_ctrl", "Set the control register.", "value", "i64", kind="scalar", traits=_MODE, source=PAGE),
     *(
         micro(
             f"sbitset{bit}",
@@ -1050,4 +763,4 @@ _CONTROLS = (
     ),
 )
 
-OPERATIONS: tuple[MicroOperation, ...] = (*_STAGING, *_PRODUCTS, *_STORES, *_CONTROLS)
+OPERATIONS: tuple[MicroOperation, ...] = (*_STAGING, *_PRODUCTS, *_CONTROLS)

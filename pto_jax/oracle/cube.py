@@ -24,7 +24,6 @@ from ..isa.cube import (
     KEEPS_NAN,
     KEEPS_OVERFLOW,
     PARAMETERS,
-    QUANTISATIONS,
     ROW,
     SIDE,
     WORD,
@@ -33,8 +32,8 @@ from ..isa.cube import (
     fragments,
     is_row,
     is_transposed,
-    is_vector,
 )
+from ..isa.cube_stores import QUANTISATIONS, is_vector
 from ..isa.micro import Lanes, MicroCall
 from ..isa.rules import block_scales
 from . import quantise
