@@ -24,7 +24,9 @@ if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", "")
 #: Folders of tests that compare bits which optimisations could change. Slow tests have them everywhere.
 OPTIMISED = tuple(
     f"tests/{folder}/"
-    for folder in "conformance equality examples lowering nn numerics registers seeds vectors".split()
+    for folder in (
+        "conformance equality examples lowering micro nn numerics programs ranks registers runtime seeds vectors"
+    ).split()
 )
 
 
