@@ -25,7 +25,8 @@ if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", "")
 OPTIMISED = tuple(
     f"tests/{folder}/"
     for folder in (
-        "conformance equality examples lowering micro nn numerics programs ranks registers runtime seeds vectors"
+        "conformance equality examples lowering micro nn numerics programs ranks registers runtime seeds "
+        "vectors"
     ).split()
 )
 
