@@ -17,6 +17,7 @@ import jax
 import pto_jax.lowering
 from pto_jax.cases import numpy_steps
 from pto_jax.lowering import memory
+from pto_jax.runtime import kernel
 
 FOLDER = Path(pto_jax.lowering.__file__).parent
 #: A function: qualified name and first line.
@@ -103,6 +104,9 @@ def forget() -> None:
             if clear is not None:
                 clear()
     numpy_steps.traced.cache_clear()
+    # What is jitted of a program that has run before is found again.
+    for cached in (kernel._jitted, kernel._kernel):
+        cached.cache_clear()
     # A jitted function keeps its traces as long as the function it wraps lives.
     f = _ACCUMULATE
     copy = FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
