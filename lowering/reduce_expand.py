@@ -223,8 +223,8 @@ def _repeated(c: Context, inputs: Inputs, name: str) -> UInt[Array, "rows _"]:
     fill = all_ones(t.dtype)
     covered = name in c.covered
     inside = mask(t, lanes) if c.semantics.out_of_region == "ones" and not covered else None
-    words = lanes.valid if covered or inside is not None else lanes.words
-    words = words if inside is None else jnp.where(inside, words, fill)
+    # Not the words of the valid region alone: from these XLA makes a launch more of the indexer on a GPU.
+    words = lanes.words if inside is None else jnp.where(inside, lanes.words, fill)
     words = flush(c, fit(words, (rows, t.cols), fill), t.dtype)
     if covered and t.cols >= cols:
         return words[:, :cols]
