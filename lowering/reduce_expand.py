@@ -34,7 +34,8 @@ def source_words(c: Context, inputs: Inputs, along: Along) -> tuple[Words, Size 
     static, traced = (t.v_col, lanes.v_col) if along == "row" else (t.v_row, lanes.v_row)
     size = traced if static is None else static
     assert size is not None
-    return flush(c, lanes.valid, t.dtype), size
+    # Not the words of the valid region alone: from these XLA makes a launch more of the indexer on a GPU.
+    return flush(c, lanes.words, t.dtype), size
 
 
 def source_lines(c: Context, inputs: Inputs, along: Along) -> tuple[UInt[Array, "lines lanes"], Size | int]:
@@ -223,8 +224,8 @@ def _repeated(c: Context, inputs: Inputs, name: str) -> UInt[Array, "rows _"]:
     fill = all_ones(t.dtype)
     covered = name in c.covered
     inside = mask(t, lanes) if c.semantics.out_of_region == "ones" and not covered else None
-    # Not the words of the valid region alone: from these XLA makes a launch more of the indexer on a GPU.
-    words = lanes.words if inside is None else jnp.where(inside, lanes.words, fill)
+    words = lanes.valid if covered or inside is not None else lanes.words
+    words = words if inside is None else jnp.where(inside, words, fill)
     words = flush(c, fit(words, (rows, t.cols), fill), t.dtype)
     if covered and t.cols >= cols:
         return words[:, :cols]
