@@ -56,7 +56,11 @@ def test_what_is_traced_gives_equal_bits(index: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("machine", [Engine("jit"), Batched(), Engine("eager")], ids=lambda m: m.name)
+@pytest.mark.parametrize(
+    "machine",
+    [Engine("jit"), Batched(), pytest.param(Engine("eager"), marks=pytest.mark.nightly)],
+    ids=lambda m: m.name,
+)
 def test_a_kernel_gives_equal_bits_on_every_executor(machine: Any) -> None:
     outcome = compared(8, 0, machine)
     assert outcome.kind == "equal", outcome.message
