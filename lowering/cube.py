@@ -17,11 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.ir import F32, HIF8, DType, RoundMode, dtype
 from pto_jax.isa.cube import (
     ACC_ROW,
     BIASES,
+    FEW,
     FIELDS,
     FRACTAL,
     FRAGMENT,
@@ -290,9 +290,9 @@ def _load_matrix(  # noqa: PLR0913 - operands
     pitches = (inner, size) if call.attributes["mode"] == "nd2nz" else (size, inner)
     words = load(gm, Box(width, ((groups, outer), (rows, pitches[0]), (cols, pitches[1]))))
     if few:
-        count = -(-rows * 4 * size // ROW) * ROW // size
-        words = jnp.pad(words, ((0, 0), (0, 0), (0, max(0, 4 - cols))))[..., :4].reshape(groups, -1)
-        words = jnp.pad(words, ((0, 0), (0, count - rows * 4)))
+        count = -(-rows * FEW * size // ROW) * ROW // size
+        words = jnp.pad(words, ((0, 0), (0, 0), (0, FEW - cols))).reshape(groups, -1)
+        words = jnp.pad(words, ((0, 0), (0, count - rows * FEW)))
         store(l1, Box(width, ((groups, group * ROW), (count, size))), words)
         return ()
     c0 = channels(call)
@@ -363,7 +363,7 @@ def _factor(place: Place, rows: int, k: int) -> UInt[Array, "rows k"]:
     return words.transpose(1, 0, 2).reshape(high, blocks * c0)[:rows, :k]
 
 
-def _accumulators(place: Place, m: int, n: int) -> Box:
+def _accumulators(m: int, n: int) -> Box:
     """The accumulators of a product in groups of 16 columns."""
     pitch = -(-m // SIDE) * SIDE * ACC_ROW
     return Box(32, ((-(-n // SIDE), pitch), (m, ACC_ROW), (SIDE, WORD)))
@@ -460,7 +460,7 @@ def _multiply(
     scales: list[Array] = []
     if "lhs_scale" in more:
         scales = [_scales(more["lhs_scale"], rows, depth), _scales(more["rhs_scale"], cols, depth).T]
-    box = _accumulators(dst, rows, cols)
+    box = _accumulators(rows, cols)
     start = None
     if "acc" in call.name:
         start = load(dst, box).transpose(1, 0, 2).reshape(rows, -1)[:, :cols]
@@ -493,18 +493,13 @@ class Conversion:
     keeps_nan: bool
     semantics: Semantics
 
-    @property
-    def is_float(self) -> bool:
-        """Whether results are floats."""
-        return self.target.is_float
-
 
 @lru_cache(maxsize=256)
 def _conversion(c: Conversion) -> Callable[..., UInt[Array, "m n"]]:
     """Accumulators as words of the target; quantisation, slopes and clip may be None."""
 
     def run(words: Array, quant: Array | None, slope: Array | None, clip: Array | None) -> Array:
-        if c.is_float:
+        if c.target.is_float:
             return _as_floats(c, words, quant, slope, clip)
         return _as_integers(c, words, quant, clip)
 
@@ -610,11 +605,6 @@ def _converted(
     mode = str(call.attributes.get("quant_mode", ""))
     kind = QUANTISATIONS[mode].kind if mode else ""
     relu = str(call.attributes.get("relu_mode", "no_relu"))
-    if relu in ("scalar_relu", "vector_relu") and not target.is_float:
-        message = (
-            f"got {relu} in front of {target}; allowed: no_relu, normal_relu; try: a store as f16 or f32"
-        )
-        raise NotExecutableError(Diagnostic("error", message, None, call.name, rule="executable"))
     keeps_nan = "nan" in call.attributes or bool(
         "saturate" not in call.attributes and call.attributes["control"] >> KEEPS_NAN & 1
     )

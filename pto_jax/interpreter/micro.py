@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import Diagnostic, NotExecutableError
 from ..ir import I1, I64, INDEX, Op, ScalarType
 from ..isa import find_micro
-from ..isa.micro import MicroCall, MicroOperation, Place
+from ..isa.micro import MicroCall, MicroOperation, Numbers, Place
 from .interpreter import MICRO, TRANSFERS, Interpreter, executes
 from .operands import LocalPointer, Operand, Pointer, Scope, TileRef, TransferState
 from .views import load_scalar, local_pointer, moved, store_scalar
@@ -35,11 +35,15 @@ def _micro(interpreter: Interpreter, op: Op, scope: Scope) -> None:
             _configure(interpreter, op, operands)
         return
     values = dict(operands)
-    numbers = _numbers(interpreter, declared, op, values)
+    asked = declared.unexecuted is not None or any(p.subblock is not None for p in declared.places)
+    numbers = _numbers(interpreter, declared, op, values) if asked else {}
     if declared.unexecuted is not None and not interpreter.machine.abstract:
         for message in declared.unexecuted(call, numbers):
             raise _refused(op, message)
-    ends = [_placed(interpreter, declared, op, call, values, operands, place) for place in declared.places]
+    ends = [
+        _placed(interpreter, declared, op, call, numbers, values, operands, place)
+        for place in declared.places
+    ]
     call = _with_state(interpreter, op, declared, call)
     results = interpreter.machine.micro(op, call, operands)
     if declared.updated(op):
@@ -63,13 +67,14 @@ def _placed(
     declared: MicroOperation,
     op: Op,
     call: MicroCall,
+    numbers: Numbers,
     values: Mapping[str, Operand],
     operands: dict[str, Operand],
     place: Place,
 ) -> Operand:
     """Move a pointer among the operands to where it is accessed; returns where it moves to.
 
-    ``values`` are the operands as the operation has them.
+    ``values`` are the operands as the operation has them, ``numbers`` the integers among them.
     """
     given = values.get(place.pointer)
     if not isinstance(given, Pointer | LocalPointer | TileRef) or not place.applies(call):
@@ -89,7 +94,6 @@ def _placed(
         address = interpreter.scalar("arith.divsi", (accessed.address, place.beside.unit), INDEX, INDEX)
         accessed = replace(accessed, space=place.beside.loc, address=address)
     if place.subblock is not None:
-        numbers = _numbers(interpreter, declared, op, values)
         accessed = replace(accessed, subblock=_subblock(interpreter, op, place.subblock(call, numbers)))
     operands[place.key] = accessed
     return after

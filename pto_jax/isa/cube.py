@@ -14,12 +14,12 @@ block scales     [M1][K / 64][16][2]    ``mte_l1_l0a_mx``; those of l0b with n i
 ===============  =====================  ==================================================
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..ir import Loc, Op, Pipe, PtrType
 from .declare import Decision
-from .micro import Beside, Lanes, MicroCall, MicroOperation, Place, Rows, RowsOf, micro
+from .micro import Beside, Lanes, MicroCall, MicroOperation, Numbers, Place, Rows, RowsOf, all_known, micro
 from .traits import Effect, Traits
 from .ub_transfers import GROUPED_WORDS, blocks, grouped, grouped_rows, reach
 
@@ -39,7 +39,6 @@ PARAMETERS, BIASES = 64, 32
 #: Bits of the control register: nothing saturates; a saturating store keeps NaN.
 KEEPS_OVERFLOW, KEEPS_NAN = 48, 50
 
-Numbers = Mapping[str, int | None]
 _MODE = Traits(effects=(Effect("write", "mode"),))
 
 _STARTS = Decision(
@@ -131,15 +130,10 @@ def fractals(call: MicroCall, numbers: Numbers) -> Fractals | None:
 
     Of four numbers - sizes and starts - the last two count fractals; six are the fields themselves.
     """
-    given = [numbers[name] for name in FIELDS if name in numbers]
-    known = [n for n in given if n is not None]
-    if len(known) < len(given):
-        return None
-    if len(known) == 6:
-        return Fractals(*known)
-    first, second, row, col = known
-    sides = (first, second) if call.name == "mte_l1_l0a" else (second, first)
-    outer, inner = sides
+    fields = all_known(numbers, (name for name in FIELDS if name in numbers))
+    if fields is None or len(fields) == 6:
+        return None if fields is None else Fractals(*fields)
+    outer, inner, row, col = _sides_first(call, fields)
     size = size_of(call, 0)
     if not is_transposed(call):
         rows = blocks_of(outer, SIDE)
@@ -152,6 +146,12 @@ def fractals(call: MicroCall, numbers: Numbers) -> Fractals | None:
 
 #: The numbers of a load of fractals.
 FIELDS = ("n0", "n1", "n2", "n3", "n4", "n5")
+
+
+def _sides_first(call: MicroCall, fields: tuple[int, ...]) -> tuple[int, ...]:
+    """The size of a factor along m or n, that along k, and both starts."""
+    first, second, row, col = fields
+    return (first, second, row, col) if "l0a" in call.name else (second, first, row, col)
 
 
 def is_transposed(call: MicroCall) -> bool:
@@ -196,14 +196,10 @@ def _placed(call: MicroCall, numbers: Numbers) -> Rows | None:
 
 def fragments(call: MicroCall, numbers: Numbers) -> Fractals | None:
     """The fragments of block scales that a load takes: rows of 16 rows, columns of two groups along K."""
-    given = [numbers[name] for name in FIELDS if name in numbers]
-    known = [n for n in given if n is not None]
-    if len(known) < len(given):
-        return None
-    if len(known) == 6:
-        return Fractals(*known)
-    first, second, row, col = known
-    rows, depth = (first, second) if call.name == "mte_l1_l0a_mx" else (second, first)
+    fields = all_known(numbers, (name for name in FIELDS if name in numbers))
+    if fields is None or len(fields) == 6:
+        return None if fields is None else Fractals(*fields)
+    rows, depth, row, col = _sides_first(call, fields)
     pairs = blocks_of(blocks_of(depth, GROUP), 2)
     return Fractals(row, col, blocks_of(rows, SIDE), pairs, pairs, pairs)
 
@@ -220,19 +216,14 @@ def _fragments(source: bool) -> RowsOf:
     return rows
 
 
-def _packed(call: MicroCall, numbers: Numbers, low: str, high: str) -> tuple[int, int] | None:
-    a, b = numbers.get(low), numbers.get(high)
-    return None if a is None or b is None else (a, b)
-
-
 def _matrix(call: MicroCall, numbers: Numbers) -> Rows | None:
     """The bytes of a matrix in global memory."""
     size, by_column = size_of(call, 0), call.attributes.get("mode") == "dn2nz"
-    shape = _packed(call, numbers, "d", "n") if by_column else _packed(call, numbers, "n", "d")
-    inner, outer, groups = numbers.get("s"), numbers.get("s2", 0), numbers.get("g")
-    if shape is None or inner is None or outer is None or groups is None:
+    known = all_known({"s2": 0, **numbers}, (*("dn" if by_column else "nd"), "s", "s2", "g"))
+    if known is None:
         return None
-    return Rows(shape[1] * size, ((shape[0], inner), (groups, outer)))
+    count, width, inner, outer, groups = known
+    return Rows(width * size, ((count, inner), (groups, outer)))
 
 
 #: Channels of a row where few of them are packed.
@@ -249,25 +240,13 @@ def _channels(call: MicroCall, numbers: Numbers) -> Iterator[str]:
 
 def _packed_matrix(call: MicroCall, numbers: Numbers) -> Rows | None:
     """The bytes of the same matrix in rows of fractals."""
-    known = [numbers.get(name) for name in ("n", "d", "g", "d2", "d3", "d4", "small")]
-    if any(n is None for n in known):
+    known = all_known(numbers, ("n", "d", "g", "d2", "d3", "d4", "small"))
+    if known is None:
         return None
-    n, d, groups, row, col, group, small = (v or 0 for v in known)
+    n, d, groups, row, col, group, small = known
     if small:
-        return Rows(blocks_of(n * 4 * size_of(call, 0), ROW) * ROW, ((groups, group * ROW),))
+        return Rows(blocks_of(n * FEW * size_of(call, 0), ROW) * ROW, ((groups, group * ROW),))
     return Rows(ROW, ((n, row * ROW), (blocks_of(d, channels(call)), col * ROW), (groups, group * ROW)))
-
-
-def _units(unit: int, gap: str) -> RowsOf:
-    """Bursts of units with gaps behind them."""
-
-    def rows(call: MicroCall, numbers: Numbers) -> Rows | None:
-        count, length, behind = (numbers.get(name) for name in ("n", "len", gap))
-        if count is None or length is None or behind is None:
-            return None
-        return Rows(length * unit, ((count, (length + behind) * unit),))
-
-    return rows
 
 
 def widened(call: MicroCall) -> int:
@@ -276,14 +255,14 @@ def widened(call: MicroCall) -> int:
 
 
 def _biases(call: MicroCall, numbers: Numbers) -> Rows | None:
-    return _units(BIASES * widened(call), "d")(call, numbers)
+    return blocks("d", unit=BIASES * widened(call))(call, numbers)
 
 
 def _filled(call: MicroCall, numbers: Numbers) -> Rows | None:
-    known = [numbers.get(name) for name in ("offset", "repeats", "length", "gap")]
-    if any(n is None for n in known):
+    known = all_known(numbers, ("offset", "repeats", "length", "gap"))
+    if known is None:
         return None
-    offset, repeats, length, gap = (n or 0 for n in known)
+    offset, repeats, length, gap = known
     return Rows(length * ROW, ((repeats, (length + gap) * ROW),), offset)
 
 
@@ -301,7 +280,7 @@ def is_row(call: MicroCall, m: int) -> bool:
 
 
 def _left(call: MicroCall, numbers: Numbers) -> Rows | None:
-    shape = _packed(call, numbers, "m", "k")
+    shape = all_known(numbers, "mk")
     if shape is None:
         return None
     m, k = shape
@@ -311,14 +290,14 @@ def _left(call: MicroCall, numbers: Numbers) -> Rows | None:
 
 
 def _right(call: MicroCall, numbers: Numbers) -> Rows | None:
-    shape = _packed(call, numbers, "n", "k")
+    shape = all_known(numbers, "nk")
     if shape is None:
         return None
     return Rows(blocks_of(shape[0], SIDE) * blocks_of(shape[1], channels(call, 1)) * FRACTAL)
 
 
 def _sums(call: MicroCall, numbers: Numbers) -> Rows | None:
-    shape = _packed(call, numbers, "m", "n")
+    shape = all_known(numbers, "mn")
     if shape is None:
         return None
     m, n = shape
@@ -335,7 +314,7 @@ def _bias(call: MicroCall, numbers: Numbers) -> Rows | None:
 
 def _scales(side: str) -> RowsOf:
     def rows(call: MicroCall, numbers: Numbers) -> Rows | None:
-        shape = _packed(call, numbers, side, "k")
+        shape = all_known(numbers, (side, "k"))
         if shape is None:
             return None
         return Rows(blocks_of(shape[0], SIDE) * blocks_of(blocks_of(shape[1], GROUP), 2) * FRAGMENT)
@@ -574,8 +553,8 @@ def _copy(name: str, first: str, second: str, pipe: Pipe, words: str, **more: ob
         kind="memory",
         pipe=pipe,
         places=(
-            place_of(first, "read", _units(ROW, "s")),
-            place_of(second, "write", _units(ROW, "d"), subblock=core),
+            place_of(first, "read", blocks("s")),
+            place_of(second, "write", blocks("d"), subblock=core),
         ),
         between_scopes=True,
         source=PAGE,
@@ -672,7 +651,7 @@ _STAGING = (
         kind="memory",
         pipe=Pipe.MTE1,
         written="$src , $dst , $len nburst ( $n , $s , $d ) {} : !src , !dst , !len , !n , !s , !d",
-        places=(place_of("src", "read", _units(BIASES, "s")), place_of("dst", "write", _biases)),
+        places=(place_of("src", "read", blocks("s", unit=BIASES)), place_of("dst", "write", _biases)),
         rules=(lambda op: _bias_pairs(op),),
         decisions=(
             Decision(
@@ -693,8 +672,8 @@ _STAGING = (
         pipe=Pipe.FIX,
         written="$src , $dst , $len nburst ( $n , $s , $d ) {} : !src , !dst , !len , !n , !s , !d",
         places=(
-            place_of("src", "read", _units(PARAMETERS, "s")),
-            place_of("dst", "write", _units(PARAMETERS, "d")),
+            place_of("src", "read", blocks("s", unit=PARAMETERS)),
+            place_of("dst", "write", blocks("d", unit=PARAMETERS)),
         ),
         decisions=(
             Decision(

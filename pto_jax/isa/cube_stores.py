@@ -11,7 +11,6 @@ from .cube import (
     LIMIT,
     PAGE,
     SIDE,
-    Numbers,
     blocks_of,
     has_operand,
     place_of,
@@ -19,7 +18,7 @@ from .cube import (
     size_of,
 )
 from .declare import Decision
-from .micro import MicroCall, MicroOperation, Place, Rows, RowsOf, micro
+from .micro import Lanes, MicroCall, MicroOperation, Numbers, Place, Rows, RowsOf, all_known, micro
 
 _QUANTISED = Decision(
     "What does a word of parameters mean?",
@@ -83,7 +82,8 @@ QUANTISATIONS: Mapping[str, Quantisation] = {
     **{f"{name}_{form}": q for name, q in _FAMILIES.items() for form in ("vec", "scalar")},
 }
 _NOT_EXECUTED = (*(n for n, q in QUANTISATIONS.items() if not q.kind), "deqs16_scalar")
-_RELUS = "no_relu normal_relu scalar_relu vector_relu"
+_SLOPES = ("scalar_relu", "vector_relu")
+_RELUS = " ".join(("no_relu normal_relu", *_SLOPES))
 _PAYLOADS = frozenset("f16 bf16 f32".split())
 
 
@@ -152,7 +152,7 @@ def _relu_rules(op: Op, target: str) -> Iterator[str]:
     name, payload = op.attrs.get("relu_mode"), _payload(op, "relu")
     if name in ("no_relu", "normal_relu") and payload is not None:
         yield f"got {name} with a slope; allowed: scalar_relu, vector_relu"
-    if name in ("scalar_relu", "vector_relu"):
+    if name in _SLOPES:
         pointer = isinstance(payload, PtrType)
         if payload is None or pointer != (name == "vector_relu") or payload.dtype.name not in _PAYLOADS:
             allowed = "!pto.ptr<f32, fb>" if name == "vector_relu" else "a scalar of f16, bf16, f32"
@@ -163,10 +163,10 @@ def _relu_rules(op: Op, target: str) -> Iterator[str]:
 
 
 def _stored_sums(call: MicroCall, numbers: Numbers) -> Rows | None:
-    known = [numbers.get(name) for name in ("m", "n", "src_stride")]
-    if any(v is None for v in known):
+    known = all_known(numbers, ("m", "n", "src_stride"))
+    if known is None:
         return None
-    m, n, stride = (v or 0 for v in known)
+    m, n, stride = known
     steps = [(blocks_of(n, SIDE), stride * ACC_ROW)]
     return _repeated(m * ACC_ROW, steps, numbers, "loop_source", ACC_ROW)
 
@@ -184,10 +184,10 @@ def _repeated(
 
 
 def _results(call: MicroCall, numbers: Numbers) -> Rows | None:
-    known = [numbers.get(name) for name in ("m", "n", "dst_stride")]
-    if any(v is None for v in known):
+    known = all_known(numbers, ("m", "n", "dst_stride"))
+    if known is None:
         return None
-    m, n, stride = (v or 0 for v in known)
+    m, n, stride = known
     size, split = size_of(call, 1), call.attributes.get("split")
     m, n = (m // 2 if split == "split_m" else m), (n // 2 if split == "split_n" else n)
     match call.attributes.get("layout"):
@@ -224,8 +224,11 @@ _TRANSFORM_TYPES = (
 )
 
 
-def _halves(call: MicroCall, numbers: Numbers) -> Iterator[str]:
-    """Halves are equal, those of columns in whole columns of fractals; one stride of nz2dn is known."""
+def _unexecuted_stores(call: MicroCall, numbers: Numbers) -> Iterator[str]:
+    """Halves are equal, those of columns in whole columns of fractals; one stride of nz2dn is known.
+
+    Slopes are applied to results that are floats.
+    """
     split, stride = call.attributes.get("split"), numbers.get("layout_value")
     name, unit = {"split_m": ("m", 2), "split_n": ("n", 2 * SIDE)}.get(str(split), ("", 1))
     size = numbers.get(name)
@@ -233,6 +236,9 @@ def _halves(call: MicroCall, numbers: Numbers) -> Iterator[str]:
         yield f"{split} of {size}; allowed: a multiple of {unit}"
     if call.attributes.get("layout") == "nz2dn" and stride not in (None, 1):
         yield f"nz2dn({stride}), of which no source says what it does; allowed: nz2dn(1)"
+    relu, target = call.attributes.get("relu_mode"), call.types[1]
+    if relu in _SLOPES and isinstance(target, Lanes) and target.dtype.is_integer:
+        yield f"{relu} in front of results of {target.dtype}; allowed: no_relu, normal_relu"
 
 
 def _chosen_core(call: MicroCall, numbers: Numbers) -> int | None:
@@ -277,7 +283,7 @@ def _store(space: str, more: str, behind: str, tail: str, places: Sequence[Place
         ),
         rules=(_store_rules,),
         refused=" ".join(_NOT_EXECUTED),
-        unexecuted=_halves,
+        unexecuted=_unexecuted_stores,
         limits={"m": LIMIT, "n": LIMIT, **_HINTS},
         decisions=(_QUANTISED, _LAST, CONTROL, _ACC_UNITS, _SPLIT),
         between_scopes=True,

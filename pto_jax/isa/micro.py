@@ -26,7 +26,7 @@ text            meaning                                     types
 ==============  ==========================================  =====================================
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -77,9 +77,22 @@ class MicroCall:
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
+#: The integers among the operands of a call by name; None for one that is not known.
+Numbers = Mapping[str, int | None]
 #: The bytes that an operation may access from the address on, by the call and the numbers of its operands;
-#: None: any. Numbers that are not known are None.
-Span = Callable[[MicroCall, Mapping[str, int | None]], int | None]
+#: None: any.
+Span = Callable[[MicroCall, Numbers], int | None]
+
+
+def all_known(numbers: Numbers, names: Iterable[str]) -> tuple[int, ...] | None:
+    """The numbers of these names; None where one of them is not known.
+
+    >>> all_known({"m": 16, "n": None}, "m"), all_known({"m": 16, "n": None}, ("m", "n"))
+    ((16,), None)
+    """
+    found = [numbers.get(name) for name in names]
+    known = tuple(n for n in found if n is not None)
+    return known if len(known) == len(found) else None
 
 
 class Rows(NamedTuple):
@@ -94,7 +107,7 @@ class Rows(NamedTuple):
 
 
 #: The rows of bytes that an operation accesses from the address on; None where they are not known.
-RowsOf = Callable[[MicroCall, Mapping[str, int | None]], Rows | None]
+RowsOf = Callable[[MicroCall, Numbers], Rows | None]
 
 
 class Beside(NamedTuple):
@@ -185,7 +198,7 @@ class MicroOperation:
     #: Whether it stands in no vector scope.
     between_scopes: bool = False
     #: What is not executed of an operation with some numbers, one sentence each.
-    unexecuted: Callable[[MicroCall, Mapping[str, int | None]], Iterator[str]] | None = None
+    unexecuted: Callable[[MicroCall, Numbers], Iterator[str]] | None = None
 
     @cached_property
     def words(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -267,7 +280,7 @@ def micro(
     immediate: str = "",
     limits: Mapping[str, tuple[int, int]] | None = None,
     between_scopes: bool = False,
-    unexecuted: Callable[[MicroCall, Mapping[str, int | None]], Iterator[str]] | None = None,
+    unexecuted: Callable[[MicroCall, Numbers], Iterator[str]] | None = None,
     **elements: str,
 ) -> MicroOperation:
     """A declaration; ``elements`` by letter and ``choices`` by attribute are words with blanks between."""

@@ -1,9 +1,7 @@
 """Micro-operations that make masks of a pattern or of a count."""
 
-from collections.abc import Mapping
-
 from .declare import Decision
-from .micro import MicroCall, MicroOperation, micro
+from .micro import MicroCall, MicroOperation, Numbers, micro
 
 _PAGE = "micro-isa chapter 04"
 _VENDOR = "Ascend C 9.0, register level, page 0315"
@@ -30,7 +28,7 @@ def _lanes(call: MicroCall) -> int:
     return 2048 // bits
 
 
-def _pattern(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
+def _pattern(call: MicroCall, numbers: Numbers) -> int | None:
     """Lanes that a pattern sets, where these are the first ones."""
     pattern, lanes = str(call.attributes["pattern"]).removeprefix("PAT_"), _lanes(call)
     if pattern.startswith("VL"):
@@ -38,17 +36,17 @@ def _pattern(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
     return 0 if pattern == "ALLF" else lanes // _FRACTIONS[pattern] if pattern in _FRACTIONS else None
 
 
-def _below(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
+def _below(call: MicroCall, numbers: Numbers) -> int | None:
     count = numbers["count"]
     return None if count is None else min(count & 0xFFFFFFFF, _lanes(call))
 
 
-def _remaining(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
+def _remaining(call: MicroCall, numbers: Numbers) -> int | None:
     count = numbers["count"]
     return None if count is None else max(0, (count & 0xFFFFFFFF) - _lanes(call))
 
 
-def _left(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
+def _left(call: MicroCall, numbers: Numbers) -> int | None:
     trip, bound, lanes = numbers["trip"], numbers["bound"], _lanes(call)
     return None if trip is None or bound is None else min(max(0, bound - trip * lanes), lanes)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from .declare import Decision
-from .micro import Access, Lanes, MicroCall, MicroOperation, Place, Rows, Span, micro
+from .micro import Access, Lanes, MicroCall, MicroOperation, Numbers, Place, Rows, Span, micro
 from .rules import micro_types
 from .traits import Order, Traits
 
@@ -114,20 +114,20 @@ def _width(call: MicroCall) -> int:
     return register.dtype.word_bits // 8
 
 
-def _loaded(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
+def _loaded(call: MicroCall, numbers: Numbers) -> int | None:
     return LOADED.get(str(call.attributes["dist"]), 256)
 
 
-def _stored(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
+def _stored(call: MicroCall, numbers: Numbers) -> int | None:
     return STORED.get(str(call.attributes["dist"]), 256)
 
 
-def _blocks(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
+def _blocks(call: MicroCall, numbers: Numbers) -> int | None:
     stride = numbers["block_stride"]
     return None if stride is None or stride < 0 else 32 * (7 * stride + 1)
 
 
-def _in_blocks(call: MicroCall, numbers: Mapping[str, int | None]) -> Rows | None:
+def _in_blocks(call: MicroCall, numbers: Numbers) -> Rows | None:
     stride = numbers["block_stride"]
     return None if stride is None else Rows(32, ((8, 32 * stride),))
 
@@ -141,11 +141,11 @@ def _exactly(count: int) -> Span:
     return lambda call, numbers: count
 
 
-def _predicate_bytes(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
+def _predicate_bytes(call: MicroCall, numbers: Numbers) -> int | None:
     return {"NORM": 32, "DS": 64}.get(str(call.attributes["dist"]), 16)
 
 
-def _counted(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
+def _counted(call: MicroCall, numbers: Numbers) -> int | None:
     count = numbers["count"]
     return None if count is None else max(0, count) * _width(call)
 

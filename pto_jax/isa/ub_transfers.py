@@ -1,10 +1,10 @@
 """Micro-operations between global memory and the unified buffer, their settings, and sorting in it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ..ir import Pipe
 from .declare import Decision
-from .micro import Lanes, MicroCall, MicroOperation, Place, Rows, RowsOf, Span, micro
+from .micro import Lanes, MicroCall, MicroOperation, Numbers, Place, Rows, RowsOf, Span, all_known, micro
 from .rules import micro_types
 from .traits import Effect, Traits
 
@@ -38,7 +38,7 @@ def grouped_rows(stride: str, *, filled: bool = False) -> RowsOf:
     ``filled``: a burst with a pad takes its pads, too, up to whole blocks of 32 bytes.
     """
 
-    def rows(call: MicroCall, numbers: Mapping[str, int | None]) -> Rows | None:
+    def rows(call: MicroCall, numbers: Numbers) -> Rows | None:
         steps = [(numbers.get("n"), numbers.get(stride))]
         for k in range(1, LOOPS + 1):
             if f"c{k}" in numbers:
@@ -67,7 +67,7 @@ def _made(width: int | None, steps: Sequence[tuple[int | None, int | None]]) -> 
 def reach(rows: RowsOf, blocks: int = 1) -> Span:
     """The bytes from the first to the last one of rows, in whole ``blocks``."""
 
-    def span(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
+    def span(call: MicroCall, numbers: Numbers) -> int | None:
         extent = rows(call, numbers)
         if extent is None or any(step < 0 for _, step in extent.steps):
             return None
@@ -83,7 +83,7 @@ def _raw(way: str, at: int, stride: str, *, filled: bool = False) -> RowsOf:
     ``at`` is the side's number in the registers of strides; ``filled`` as above.
     """
 
-    def rows(call: MicroCall, numbers: Mapping[str, int | None]) -> Rows | None:
+    def rows(call: MicroCall, numbers: Numbers) -> Rows | None:
         loops = call.attributes.get("loops", {})
         outer, inner = loops.get(f"loop_size_{way}", (1, 1))
         strides = [loops.get(f"loop{k}_stride_{way}", (0, 0))[at] for k in (1, 2)]
@@ -119,18 +119,19 @@ _LOAD_TEXT = grouped(
 _STORE_TEXT = grouped("ub", "gm", "", "(? l2_cache_ctl ( $l2 ) ?)", "", "")
 
 
-def blocks(stride: str, *, looped: bool = False) -> RowsOf:
-    """The bytes of bursts of 32-byte blocks with gaps after them, ``looped`` inside loops over bytes."""
+def blocks(stride: str, *, looped: bool = False, unit: int = 32) -> RowsOf:
+    """Bursts of blocks of ``unit`` bytes with gaps after them, ``looped`` inside loops over bytes."""
 
-    def rows(call: MicroCall, numbers: Mapping[str, int | None]) -> Rows | None:
-        n, length, gap = (numbers.get(name) for name in ("n", "len", stride))
-        if n is None or length is None or gap is None:
+    def rows(call: MicroCall, numbers: Numbers) -> Rows | None:
+        known = all_known(numbers, ("n", "len", stride))
+        if known is None:
             return None
+        n, length, gap = known
         around = grouped_rows(stride)(call, numbers) if looped else None
         if looped and around is None:
             return None
         outer = around.steps[1:] if around is not None else ()
-        return Rows(32 * length, ((n, 32 * (length + gap)), *outer))
+        return Rows(unit * length, ((n, unit * (length + gap)), *outer))
 
     return rows
 
@@ -309,7 +310,7 @@ GROUP, RECORD = 32, 8
 
 
 def _sorted(size: int) -> Span:
-    def span(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
+    def span(call: MicroCall, numbers: Numbers) -> int | None:
         repeats = numbers["repeats"]
         return None if repeats is None else GROUP * size * repeats
 

@@ -4,14 +4,14 @@ They compute what the operations of the same name on registers compute; how lane
 changes no value. An absent mask means all lanes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
 from ..ir import I1, Op, VRegType, dtype
 from . import registers, registers_reduce
 from .declare import Decision
-from .micro import Lanes, MicroCall, MicroOperation, Place, micro
+from .micro import Lanes, MicroCall, MicroOperation, Numbers, Place, micro
 from .predicates import PATTERNS
 from .registers_convert import PAIRS
 
@@ -150,7 +150,7 @@ _MASKS: tuple[MicroOperation, ...] = (
 def _whole(at: int) -> Place:
     """Where a load (0) or a store (1) accesses memory; groups and strides have gaps."""
 
-    def span(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
+    def span(call: MicroCall, numbers: Numbers) -> int | None:
         register = call.results[0] if at == 0 else call.types[0]
         strided = (
             call.attributes.get("group") or call.name == "vmi.vsstb" or (at == 0 and len(call.types) > 2)

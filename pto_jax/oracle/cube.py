@@ -41,7 +41,6 @@ from .convert import range_of
 from .matrix import fused, scaled_sum, shortened
 from .micro import Memory, memory_rule, signed
 from .numbers import Array, decode, encode
-from .step import not_executable
 from .ub_memory import combined, copy, loops_of
 
 #: Bits of the fraction of a tf32 number, and the rounding of each mode.
@@ -478,9 +477,6 @@ class Transform:
         if relu == "normal_relu":
             x = np.where(x > 0, x, x.dtype.type(0))
         elif relu != "no_relu":
-            if target.is_integer:
-                got = f"{relu} in front of results of {target}"
-                raise not_executable(self.memory.op, f"got {got}; allowed: no_relu, normal_relu")
             x = np.where(x >= 0, x, self._slope(relu, x.shape[1]) * x)
         if "clip" not in self.operands:
             return x

@@ -6,16 +6,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 import pto_jax as pto
 from pto_jax import oracle
-from pto_jax.ir import Program
+from pto_jax.ir import Program, dtype
+from pto_jax.oracle.numbers import decode
 
 #: Addresses in L1: of the left factor, the right one, scales of both, a bias or parameters, and results.
 LEFT, RIGHT, LEFT_SCALES, RIGHT_SCALES, ROW, RESULTS = 0, 131072, 262144, 278528, 294912, 327680
 #: Bits of the elements that have no ordinary name.
 BITS = {"!pto.hif8": 8, "f8E4M3FN": 8, "f8E5M2": 8, "bf16": 16, "i8": 8, "ui8": 8, "f16": 16}
+
+RNG = np.random.default_rng(11)
+ARRAYS: dict[str, Any] = {
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f32": np.float32,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f8E5M2": ml_dtypes.float8_e5m2,
+    "!pto.hif8": np.uint8,
+    "i8": np.int8,
+    "ui8": np.uint8,
+    "i16": np.int16,
+    "i32": np.int32,
+}
 
 
 class Typed(NamedTuple):
@@ -33,6 +49,27 @@ def size_of(element: str) -> int:
 def up(size: int, unit: int) -> int:
     """A size in whole units."""
     return -(-size // unit) * unit
+
+
+def matrix(element: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Small whole numbers, so that every order of a sum gives the same."""
+    if element == "!pto.hif8":
+        small = [c for c in range(256) if decode(np.array([c]), dtype("hif8"))[0] in (-4, -3, -1, 0, 1, 2, 4)]
+        return RNG.choice(np.array(small, np.uint8), shape)
+    low = 0 if element == "ui8" else -7
+    return RNG.integers(low, 8, shape).astype(ARRAYS[element])
+
+
+def values(array: np.ndarray, element: str) -> np.ndarray:
+    """The numbers of a matrix."""
+    if element == "!pto.hif8":
+        return decode(array, dtype("hif8"))
+    return array.astype(np.float64)
+
+
+def empty(element: str, *shape: int) -> np.ndarray:
+    """An array of zeros."""
+    return np.zeros(shape, ARRAYS[element])
 
 
 @dataclass

@@ -35,6 +35,15 @@ def fence(k: Text, flaw: Flaw, name: str = "fence") -> None:
         k.fence()
 
 
+def send(k: Text, to: str, flaw: Flaw, of: str = "%x", *places: int | str, name: str = "put") -> None:
+    """Put a row into ``y`` of a rank, under a name, and tell it so."""
+    put(k, k.peer("%y", to), of, *places)
+    mark(k, name)
+    fence(k, flaw)
+    k.notify(k.peer("%s", to), 0)
+    mark(k, "tell")
+
+
 def read_as(k: Text, name: str, pointer: str, at: int | str = 0, to: int | str = 0) -> None:
     """Load a row, under a name, and store it where results are."""
     tile = k.tile(*ROW)
@@ -62,11 +71,7 @@ def pressure(n: int, flaw: Flaw = "") -> Text:
         slot = 0 if flaw == "one slot" else 64 * (turn % 2)
         if turn > 1 and flaw != "credit":
             k.wait("%s", 1, turn - 1)
-        put(k, k.peer("%y", peer), "%x", slot, 64 * turn)
-        mark(k, "put")
-        fence(k, flaw)
-        k.notify(k.peer("%s", peer), 0)
-        mark(k, "tell")
+        send(k, peer, flaw, "%x", slot, 64 * turn)
         k.wait("%s", 0, turn + 1)
         read_as(k, "read", "%y", slot, 64 * turn)
         fence(k, flaw, "fence of a credit")
@@ -90,11 +95,7 @@ def tree(n: int, flaw: Flaw = "") -> Text:
                 add(k, 0 if flaw == "one place" else 64 * ((child - 1) % 2))
             if rank:
                 place = 0 if flaw == "one place" else 64 * ((rank - 1) % 2)
-                put(k, k.peer("%y", k.number((rank - 1) // 2)), "%z", place)
-                mark(k, "up")
-                fence(k, flaw)
-                k.notify(k.peer("%s", k.number((rank - 1) // 2)), 0)
-                mark(k, "tell")
+                send(k, k.number((rank - 1) // 2), flaw, "%z", place, name="up")
     for rank in range(n):
         with where(k, k.equal(own, rank)):
             if rank:
@@ -188,11 +189,7 @@ def irregular(n: int, flaw: Flaw = "") -> Text:
         trip = k.new()
         k.add(f"scf.for {trip} = {k.number(0)} to {count} step {k.number(1)} {{")
         at = k.of("muli", k.of("addi", k.of("muli", own, 4), trip), 64)
-        put(k, k.peer("%y", k.number(p)), "%x", at, k.of("muli", k.of("addi", trip, 4 * p), 64))
-        mark(k, "put")
-        fence(k, flaw)
-        k.notify(k.peer("%s", k.number(p)), 0)
-        mark(k, "tell")
+        send(k, k.number(p), flaw, "%x", at, k.of("muli", k.of("addi", trip, 4 * p), 64))
         k.end()
     wanted = k.new()
     early = k.number(-1 if flaw == "early" else 0, "i32")
@@ -266,11 +263,7 @@ def scan(n: int, flaw: Flaw = "") -> Text:
                     k.wait("%s", 0)
                 add(k, 0)
             if rank < n - 1:
-                put(k, k.peer("%y", k.number(rank + 1)), "%z")
-                mark(k, "put")
-                fence(k, flaw)
-                k.notify(k.peer("%s", k.number(rank + 1)), 0)
-                mark(k, "tell")
+                send(k, k.number(rank + 1), flaw, "%z")
     return k
 
 
