@@ -103,13 +103,13 @@ def _compared(
     case: Case,
     reference: Target,
     tested: Target,
-    wanted: Run | Exception,
-    found: Run | Exception,
+    expected: Run | Exception,
+    actual: Run | Exception,
     watch: Watch | None,
 ) -> Outcome:
     """The outcome of a case, or of the first case executed with it that fails."""
-    outcome = _alone(case, reference, tested, wanted, found, watch)
-    for other, run in found.others if isinstance(found, Run) else ():
+    outcome = _alone(case, reference, tested, expected, actual, watch)
+    for other, run in actual.others if isinstance(actual, Run) else ():
         if outcome.is_failure:
             break
         beside = _alone(other, reference, tested, attempt(reference, other), run, None)
@@ -121,16 +121,16 @@ def _alone(
     case: Case,
     reference: Target,
     tested: Target,
-    wanted: Run | Exception,
-    found: Run | Exception,
+    expected: Run | Exception,
+    actual: Run | Exception,
     watch: Watch | None,
 ) -> Outcome:
-    said = found.log if isinstance(found, Run) else getattr(found, "output", "")
+    said = actual.log if isinstance(actual, Run) else getattr(actual, "output", "")
 
     def outcome(kind: Kind, message: str = "", differs: Mismatch | None = None) -> Outcome:
         return Outcome(kind, case, reference.name, tested.name, message, differs, said)
 
-    both = ((reference, wanted), (tested, found))
+    both = ((reference, expected), (tested, actual))
     refused = next((e for _, e in both if isinstance(e, NotExecutableError)), None)
     if refused is not None:
         return replace(outcome("refused", str(refused)), refusals=(reason_of(refused),))
@@ -143,20 +143,20 @@ def _alone(
             if opened is not None and machine in devices and opened.bits.wild:
                 return outcome("undefined", f"{Open.WILD}; {machine.name}: {error}")
             return outcome("crashed", f"{machine.name}: {type(error).__name__}: {error}")
-    if isinstance(wanted, Exception) or isinstance(found, Exception):
+    if isinstance(expected, Exception) or isinstance(actual, Exception):
         # Devices need not notice what breaks a run-time rule.
         rules = {m.name: _rule_broken(r) for m, r in both if m not in devices or isinstance(r, Exception)}
         message = "; ".join(f"{name}: {r or 'no rule broken'}" for name, r in rules.items())
         return outcome("stopped" if all(rules.values()) else "different", message)
     if opened is not None:
-        found = opened.settled(wanted, found)
-        if opened.leaves_nothing(wanted):
+        actual = opened.settled(expected, actual)
+        if opened.leaves_nothing(expected):
             return outcome("undefined", opened.reason)
     if watch is not None:
-        watch(case, wanted, found)
-    broken = [*wanted.problems, *found.problems]
-    for name, value in wanted.outputs.items():
-        differs = mismatch(case, name, found.outputs.get(name), value, reference.name)
+        watch(case, expected, actual)
+    broken = [*expected.problems, *actual.problems]
+    for name, value in expected.outputs.items():
+        differs = mismatch(case, name, actual.outputs.get(name), value, reference.name)
         if differs is not None:
             return outcome("different", "; ".join([differs.message, *broken]), differs)
     return outcome("stopped" if broken else "equal", "; ".join(broken))
@@ -174,14 +174,14 @@ class _Lazily:
     def bits(self) -> Open:
         return open_bits(self._case, self._profile)
 
-    def settled(self, wanted: Run, found: Run) -> Run:
+    def settled(self, expected: Run, actual: Run) -> Run:
         """What a device gave, with the wanted bits where any are right."""
-        outputs = dict(found.outputs)
-        for name, value in wanted.outputs.items():
+        outputs = dict(actual.outputs)
+        for name, value in expected.outputs.items():
             run = outputs.get(name)
             if run is not None and mismatch(self._case, name, run, value, "") is not None:
                 outputs[name] = self.bits.settled(name, value, run)
-        return replace(found, outputs=outputs)
+        return replace(actual, outputs=outputs)
 
     def leaves_nothing(self, wanted: Run) -> bool:
         """Whether no result has an element that a device has to reproduce; an equal one is reproduced."""

@@ -231,9 +231,9 @@ def closed(case: Case, recording: Recording) -> Case | None:
     return replace(result, program=program, inputs=kept)
 
 
-def _uses(region: ir.Region, known: set[str]) -> Iterator[tuple[ir.Op, ir.Value, int, set[str]]]:
+def _uses(region: ir.Region, visible: set[str]) -> Iterator[tuple[ir.Op, ir.Value, int, set[str]]]:
     """Every use of a value with its position, and the names defined there."""
-    defined = known | {a.name for a in region.args}
+    defined = visible | {a.name for a in region.args}
     for op in region.ops:
         for at, value in enumerate((*op.ins, *op.outs)):
             yield op, value, at, defined

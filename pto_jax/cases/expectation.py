@@ -62,10 +62,10 @@ class Expectation:
         """How many elements are compared."""
         return sum(int(mask.sum()) for mask in self.compared.values())
 
-    def difference(self, case: Case, found: targets.Run) -> str | None:
+    def difference(self, case: Case, actual: targets.Run) -> str | None:
         """How results differ from the expected ones where they are compared; None where they do not."""
         for name, wanted in self.run.outputs.items():
-            output = found.outputs.get(name)
+            output = actual.outputs.get(name)
             if output is None:
                 return f"{name}: no such output"
             if output.valid != wanted.valid:
@@ -75,11 +75,13 @@ class Expectation:
                 return str(compared)
         return None
 
-    def compare(self, case: Case, name: str, found: targets.Output) -> Comparison:
+    def compare(self, case: Case, name: str, actual: targets.Output) -> Comparison:
         """One result by the rules of a case: any NaN equals any other, some results have an ULP bound."""
-        wanted = self.run.outputs[name]
+        expected = self.run.outputs[name]
         rule = manifest.Rule(max(0, case.ulp.get(name, 0)))
-        return compare_words(name, wanted.dtype, wanted.words, found.words, rule, skip=~self.compared[name])
+        return compare_words(
+            name, expected.dtype, expected.words, actual.words, rule, skip=~self.compared[name]
+        )
 
 
 def expectation(case: Case, machine: profiles.ProfileName | None = None) -> Expectation:
@@ -104,8 +106,8 @@ def _executed(
     """A case on a machine of a kind: the machine as it is in the end, and the results."""
     results: list[M] = []
 
-    def machine(*given: Any) -> M:
-        results.append(kind(*given))
+    def machine(*arguments: Any) -> M:
+        results.append(kind(*arguments))
         return results[-1]
 
     run = targets.Oracle(profile, machine).run(case)
@@ -228,15 +230,15 @@ class Open:
     bits: Mapping[str, targets.Words]
     wild: bool = False
 
-    def settled(self, name: str, wanted: targets.Output, found: targets.Output) -> targets.Output:
+    def settled(self, name: str, expected: targets.Output, actual: targets.Output) -> targets.Output:
         """A result with the wanted bits where any are right."""
         if self.is_open(name):
-            return wanted
-        same = found.words.shape == wanted.words.shape and found.words.dtype == wanted.words.dtype
-        if name not in self.bits or not same or self.bits[name].shape != wanted.words.shape:
-            return found  # Of another shape than the program's, as machines of one's own may give.
+            return expected
+        same = actual.words.shape == expected.words.shape and actual.words.dtype == expected.words.dtype
+        if name not in self.bits or not same or self.bits[name].shape != expected.words.shape:
+            return actual  # Of another shape than the program's, as machines of one's own may give.
         bits = self.bits[name]
-        return replace(found, words=(found.words & ~bits) | (wanted.words & bits))
+        return replace(actual, words=(actual.words & ~bits) | (expected.words & bits))
 
     def is_open(self, name: str) -> bool:
         """Whether nothing of a result has a defined value."""

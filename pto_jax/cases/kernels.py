@@ -251,18 +251,18 @@ class _Maker:
         self.before += self._part(whole, window, shape)
         return ir.Op(memory.TSTORE, (tile,), (window,))
 
-    def _views(self, name: str, made: ir.Value, shape: tuple[int, ...]) -> Iterator[ir.Op]:
-        t = made.type
+    def _views(self, name: str, view: ir.Value, shape: tuple[int, ...]) -> Iterator[ir.Op]:
+        t = view.type
         assert isinstance(t, ir.TensorViewType)
         strides = [int(np.prod(shape[k + 1 :], dtype=np.int64)) for k in range(len(shape))]
         operands = (ir.Value(name, ir.PtrType(t.dtype)), *map(self._number, (*shape, *strides)))
         groups = (("ptr", 1), ("shape", len(shape)), ("strides", len(shape)))
-        yield ir.Op(views.MAKE_TENSOR_VIEW, operands, results=(made,), groups=groups)
+        yield ir.Op(views.MAKE_TENSOR_VIEW, operands, results=(view,), groups=groups)
 
-    def _part(self, whole: ir.Value, made: ir.Value, shape: tuple[int, ...]) -> Iterator[ir.Op]:
+    def _part(self, whole: ir.Value, part: ir.Value, shape: tuple[int, ...]) -> Iterator[ir.Op]:
         numbers = (*(self._number(0) for _ in shape), *map(self._number, shape))
         groups = (("view", 1), ("offsets", len(shape)), ("sizes", len(shape)))
-        yield ir.Op(views.PARTITION_VIEW, (whole, *numbers), results=(made,), groups=groups)
+        yield ir.Op(views.PARTITION_VIEW, (whole, *numbers), results=(part,), groups=groups)
 
     def _number(self, n: int) -> ir.Value:
         """A constant index, made once before everything that uses it."""

@@ -107,10 +107,10 @@ def _place(op: ir.Op) -> str:
 
 def _exchanged(program: ir.Program, profile: Profile, rng: random.Random) -> tuple[ir.Program, str] | None:
     """Another instruction that takes the same operands."""
-    listed = _instructions(program)
-    if not listed:
+    candidates = _instructions(program)
+    if not candidates:
         return None
-    op, instruction = rng.choice(listed)
+    op, instruction = rng.choice(candidates)
     names = [n for n in _alike(instruction, profile.name) if n != op.name]
     for name in rng.sample(names, min(len(names), _CANDIDATES)):
         new = replace(op, name=name, attributes=(), implied=())

@@ -40,14 +40,14 @@ def by_numpy(platform: str) -> Interpreter:
     """What executes traces with the code of a platform, by JAX's names."""
 
     def inner(name: str) -> Step:
-        return lambda eqn, values: made.evaluate(eqn.params[name], values)
+        return lambda eqn, values: interpreter.evaluate(eqn.params[name], values)
 
     def chosen(eqn: Any, values: Values) -> Values:
         choice, types = eqn.params["choice"], tuple((v.shape, v.dtype) for v in values)
         try:
-            return made.evaluate(traced(choice.code(platform), types), values)
+            return interpreter.evaluate(traced(choice.code(platform), types), values)
         except _Kernel:
-            return made.evaluate(traced(choice.primary, types), values)
+            return interpreter.evaluate(traced(choice.primary, types), values)
 
     def index(eqn: Any, values: Values) -> Values:
         ways = [way is None or platform in way for way in eqn.params["platforms"]]
@@ -62,8 +62,8 @@ def by_numpy(platform: str) -> Interpreter:
         "pallas_call": _kernel,
         "platform_index": index,
     }
-    made = Interpreter(np.asarray, {**_STEPS, **own})
-    return made
+    interpreter = Interpreter(np.asarray, {**_STEPS, **own})
+    return interpreter
 
 
 # -- operations on elements --------------------------------------------------------------------------
@@ -208,11 +208,11 @@ def _gather(eqn: Any, values: Values) -> Values:
     batch = starts.ndim - 1
     if p["fill_value"] is None and not inside.all():
         return by_jax(eqn, values)
-    found = whole[tuple(index)]
+    slices = whole[tuple(index)]
     if not inside.all():
-        found = np.where(inside.reshape(*inside.shape, *[1] * whole.ndim), found, p["fill_value"])
-    found = found.squeeze(tuple(batch + i for i in d.collapsed_slice_dims)).astype(whole.dtype)
-    return [np.moveaxis(found, range(batch, found.ndim), d.offset_dims)]
+        slices = np.where(inside.reshape(*inside.shape, *[1] * whole.ndim), slices, p["fill_value"])
+    slices = slices.squeeze(tuple(batch + i for i in d.collapsed_slice_dims)).astype(whole.dtype)
+    return [np.moveaxis(slices, range(batch, slices.ndim), d.offset_dims)]
 
 
 def _scatter(update: Callable[[NDArray[Any], tuple[Any, ...], Any], None]) -> Step:

@@ -109,8 +109,8 @@ def record(case: Case) -> Recording:
     recording = Recording(case)
     watcher: list[_Watcher] = []
 
-    def make(*given: Any) -> machine.ReferenceMachine:
-        watcher.append(_Watcher(recording, *given))
+    def make(*arguments: Any) -> machine.ReferenceMachine:
+        watcher.append(_Watcher(recording, *arguments))
         return watcher[0]
 
     try:

@@ -242,7 +242,7 @@ class Engine:
             outputs, report = kernel(**arguments)
         else:
             with x64():
-                outputs, report = executed(self.code, lambda given: kernel(**given), arguments)
+                outputs, report = executed(self.code, lambda values: kernel(**values), arguments)
         return of_engine(case, outputs, report)
 
 
@@ -292,7 +292,7 @@ class Batched:
         lanes = [{n: for_engine(i) for n, i in call.inputs.items()} for call in calls]
         with x64():
             batch = {n: _stacked([x[n] for x in lanes]) if axes[n] == 0 else lanes[0][n] for n in axes}
-            run = jax.vmap(lambda given: kernel(**given), in_axes=(axes,))
+            run = jax.vmap(lambda values: kernel(**values), in_axes=(axes,))
             results = jax.device_get(executed(self.code, run, batch))
             each = [jax.tree.map(lambda x, lane=lane: x[lane], results) for lane in range(LANES)]
         runs = [of_engine(call, *result) for call, result in zip(calls, each, strict=True)]
@@ -356,9 +356,9 @@ class Sanitizer:
         return Run(interpreter_outputs(case, execution.outputs))
 
 
-def on_ranks(case: Case, found: Mapping[str, Any]) -> Run:
+def on_ranks(case: Case, outputs: Mapping[str, Any]) -> Run:
     """What several processors gave."""
-    return Run({n: Output(d, words) for n, (d, words) in words_of(case, found).items()})
+    return Run({n: Output(d, words) for n, (d, words) in words_of(case, outputs).items()})
 
 
 def interpreter_arguments(case: Case) -> dict[str, Any]:
@@ -366,9 +366,9 @@ def interpreter_arguments(case: Case) -> dict[str, Any]:
     return {name: _for_interpreter(i) for name, i in case.inputs.items()}
 
 
-def interpreter_outputs(case: Case, found: Mapping[str, Any]) -> dict[str, Output]:
+def interpreter_outputs(case: Case, outputs: Mapping[str, Any]) -> dict[str, Output]:
     """What the interpreter gave for a case, in the form of all machines."""
-    return {name: _of_interpreter(case, name, value) for name, value in found.items()}
+    return {name: _of_interpreter(case, name, value) for name, value in outputs.items()}
 
 
 def _for_interpreter(i: Input) -> Any:
@@ -528,8 +528,8 @@ def _restored(kind: str, message: str, diagnostics: tuple[Diagnostic, ...]) -> E
 class _Pickler(pickle.Pickler):
     """Profiles go by their names."""
 
-    def persistent_id(self, found: Any) -> str | None:
-        return found.name if isinstance(found, Profile) else None
+    def persistent_id(self, value: Any) -> str | None:
+        return value.name if isinstance(value, Profile) else None
 
 
 class _Unpickler(pickle.Unpickler):
@@ -589,17 +589,17 @@ def compiled(
     kernel = _kernel(case, profile, numerics)
     if eager:
         return kernel.observed(Observers(()), **_arguments(case))[0]
-    found: Mapping[str, Any] = kernel(**_arguments(case))
-    return found
+    outputs: Mapping[str, Any] = kernel(**_arguments(case))
+    return outputs
 
 
 def sanitized(case: Case, profile: ProfileName | None = None, *, strict: bool = False) -> Mapping[str, Any]:
     """The buffers that the interpreter gives; UndefinedDataError where undefined data reaches them."""
     execute = _interpreter(case, profile)
-    found = shadowed(lambda machine: execute(machine=machine), case.program, strict=strict)
-    if found.diagnostics:
-        raise UndefinedDataError(found.diagnostics)
-    return found.outputs
+    result = shadowed(lambda machine: execute(machine=machine), case.program, strict=strict)
+    if result.diagnostics:
+        raise UndefinedDataError(result.diagnostics)
+    return result.outputs
 
 
 def judged(case: Case, profile: ProfileName | None = None) -> Mapping[str, Any]:
@@ -612,21 +612,21 @@ def judged(case: Case, profile: ProfileName | None = None) -> Mapping[str, Any]:
     kernel, values = _kernel(case, profile, engine="interpreter"), _arguments(case)
     # Of mutants of a user's program nobody knows whether they need what they lack.
     is_mutant = case.origin[:1] == (GENERATED,)
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     try:
-        found += [f.diagnostic for f in kernel.judge(values).findings]
+        diagnostics += [f.diagnostic for f in kernel.judge(values).findings]
     except DeadlockError as error:
-        found += error.diagnostics
-    if found and case.origin:
-        raise NotExecutableError(found[:1])
+        diagnostics += error.diagnostics
+    if diagnostics and case.origin:
+        raise NotExecutableError(diagnostics[:1])
     seed = int(case.id or "0", 16) % (1 << 32)
     execute = _interpreter(case, profile)
-    other = None if found else rank_schedules.difference(execute, ORDERS, seed)
-    if found or other is not None or is_mutant:
+    other = None if diagnostics else rank_schedules.difference(execute, ORDERS, seed)
+    if diagnostics or other is not None or is_mutant:
         lacks = f"the program {case.origin[-1]}" if is_mutant else "the program is right"
-        wrong = "a finding" if found else f"no finding; {other}" if other else "no finding"
+        wrong = "a finding" if diagnostics else f"no finding; {other}" if other else "no finding"
         text = f"{wrong}, though {lacks}" if not other or is_mutant else wrong
-        raise UndefinedDataError([*found, Diagnostic("error", text, rule="ranks")])
+        raise UndefinedDataError([*diagnostics, Diagnostic("error", text, rule="ranks")])
     outputs: Mapping[str, Any] = execute()
     return outputs
 
@@ -653,25 +653,25 @@ class OnMesh:
         if size == 1:
             text = "the devices of this process cannot share the ranks; try: "
             raise _not_on_mesh(f"{text}XLA_FLAGS=--xla_force_host_platform_device_count={ranks}")
-        kernel, given = _kernel(case, self.profile), _arguments(case)
-        numbers = {n: given.pop(n) for n in kernel.scalars}
+        kernel, by_name = _kernel(case, self.profile), _arguments(case)
+        numbers = {n: by_name.pop(n) for n in kernel.scalars}
         mesh = jax.make_mesh((size,), ("rank",), axis_types=(jax.sharding.AxisType.Auto,))
         over = jax.sharding.PartitionSpec("rank")  # type: ignore[no-untyped-call]
         call = jax.shard_map(
             lambda arrays: kernel(**arrays, **numbers), mesh=mesh, in_specs=over, out_specs=over
         )
         with x64():
-            return on_ranks(case, jax.device_get(jax.jit(call)(given)))
+            return on_ranks(case, jax.device_get(jax.jit(call)(by_name)))
 
 
 def _not_on_mesh(reason: str) -> NotExecutableError:
     return NotExecutableError(Diagnostic("error", reason, rule="ranks"))
 
 
-def words_of(case: Case, found: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+def words_of(case: Case, outputs: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """The element type and raw words of every buffer, of those that are arguments."""
     types = {n: i.type.dtype for n, i in case.inputs.items() if not isinstance(i.type, ScalarType)}
-    arrays = {n: np.ascontiguousarray(found[n]) for n in found if n in types}
+    arrays = {n: np.ascontiguousarray(outputs[n]) for n in outputs if n in types}
     words = {n: unpack_pairs(a) if types[n].packed else a for n, a in arrays.items()}
     return {n: (types[n], np.ascontiguousarray(a).view(types[n].word)) for n, a in words.items()}
 

@@ -120,17 +120,17 @@ class Histograms:
                 histogram.counts[start] += int(count)
         histogram.worst = max(histogram.worst, int(values.max()))
 
-    def add_case(self, case: Case, wanted: Run, found: Run) -> None:
+    def add_case(self, case: Case, expected: Run, actual: Run) -> None:
         """Count the distances between two machines' results of a case, inside the valid regions."""
         for (name, instruction), dtypes in _writers(case).items():
-            a, b = wanted.outputs.get(name), found.outputs.get(name)
+            a, b = expected.outputs.get(name), actual.outputs.get(name)
             if a is not None and b is not None and a.dtype.name in dtypes and _alike(a, b):
                 self._count(instruction, a, b)
 
-    def _count(self, instruction: str, wanted: Output, found: Output) -> None:
-        d = wanted.dtype
-        rows, cols = wanted.valid or (None, None)
-        a, b = (o.words[:rows, :cols] if o.words.ndim == 2 else o.words for o in (wanted, found))
+    def _count(self, instruction: str, expected: Output, actual: Output) -> None:
+        d = expected.dtype
+        rows, cols = expected.valid or (None, None)
+        a, b = (o.words[:rows, :cols] if o.words.ndim == 2 else o.words for o in (expected, actual))
         nan_a, nan_b = is_nan(d, a), is_nan(d, b)
         numbers = ~(nan_a | nan_b)
         both = int((nan_a & nan_b).sum())

@@ -41,7 +41,7 @@ def diff_corpus(options: DiffOptions) -> bool:
     terminal = sys.stderr.isatty()
     seen: list[Verdict] = []
 
-    def told(verdict: Verdict) -> None:
+    def report(verdict: Verdict) -> None:
         seen.append(verdict)
         if verdict.is_failure or verdict.warnings or verdict.open:
             for line in lines(verdict):
@@ -51,13 +51,13 @@ def diff_corpus(options: DiffOptions) -> bool:
 
     if options.series:
         paths = [options.before, *([options.after] if options.after else []), *options.more]
-        listed = dumps([Path(p) for p in paths])
-        verdicts = series(listed, how, told)
+        files = dumps([Path(p) for p in paths])
+        verdicts = series(files, how, report)
         more: list[str] = []
     else:
         jobs, more = pairs(Path(options.before), Path(str(options.after)))
         workers = options.workers or len(os.sched_getaffinity(0))
-        verdicts = compare_all(jobs, how, workers, told)
+        verdicts = compare_all(jobs, how, workers, report)
     _print(verdicts, more)
     if options.json:
         write_text(options.json, json.dumps(_report(options, verdicts, more), indent=1) + "\n")
@@ -146,8 +146,8 @@ def _two(options: DiffOptions, file: str) -> bool:
     from ..validation import translation
     from ..validation.files import locate, new_warnings, only_change
 
-    given = (options.profile, options.numerics, options.grid, options.entry, options.partial_launch)
-    both = translation.pair(before, after, *given, options.scalars)
+    choices = (options.profile, options.numerics, options.grid, options.entry, options.partial_launch)
+    both = translation.pair(before, after, *choices, options.scalars)
     both = replace(both, ulp=_of_results(options.ulp, getattr(both.before, "outputs", ())), open=options.open)
     if options.inputs is not None:
         values, _ = read_inputs(both.before, options.inputs)  # pyright: ignore[reportArgumentType]

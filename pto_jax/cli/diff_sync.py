@@ -136,10 +136,10 @@ def _counted(count: Counter[tuple[str, str]]) -> str:
     """
     parts = []
     for change in ("lost", "gained"):
-        listed = [(effect, count[change, effect]) for c, effect in _EFFECTS if c == change]
-        total = sum(n for _, n in listed)
+        counts = [(effect, count[change, effect]) for c, effect in _EFFECTS if c == change]
+        total = sum(n for _, n in counts)
         if total:
-            shown = ", ".join(f"{n} {effect}" for effect, n in listed if n)
+            shown = ", ".join(f"{n} {effect}" for effect, n in counts if n)
             parts.append(f"{total} edge{'' if total == 1 else 's'} {change} ({shown})")
     return ", ".join(parts) or "the same order"
 

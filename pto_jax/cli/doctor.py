@@ -137,10 +137,10 @@ def _missing(package: str, extra: str) -> set[str]:
 def _required(package: str, extra: str = "") -> Iterator[Requirement]:
     """What an installed package needs, itself or for one of its extras."""
     try:
-        listed = requires(package) or []
+        requirements = requires(package) or []
     except PackageNotFoundError:
         return
-    for text in listed:
+    for text in requirements:
         match = _REQUIREMENT.match(text)
         if match is not None and (match[4] or "") == extra:
             inner = tuple(e.strip() for e in (match[2] or "").split(",") if e.strip())
@@ -154,19 +154,19 @@ def _version(name: str) -> str | None:
         return None
 
 
-def satisfies(found: str, wanted: str) -> bool:
+def satisfies(installed: str, requirement: str) -> bool:
     """Whether a version is one of those that a requirement allows (``>=`` and ``==``).
 
     >>> satisfies("0.10.2", ">=0.10"), satisfies("0.9", ">=0.10"), satisfies("", "")
     (True, False, False)
     """
-    bounds = [b.strip() for b in wanted.split(",") if b.strip()]
+    bounds = [b.strip() for b in requirement.split(",") if b.strip()]
     for bound in bounds:
         limit = _numbers(bound.lstrip("<>=!~"))
-        numbers = _numbers(found)
+        numbers = _numbers(installed)
         if (bound.startswith(">=") and numbers < limit) or (bound.startswith("==") and numbers != limit):
             return False
-    return bool(found)
+    return bool(installed)
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -215,12 +215,12 @@ def _cache() -> Iterator[Finding]:
 def _devices() -> Iterator[Finding]:
     import jax
 
-    listed = jax.devices()
-    kinds = {f"{d.platform} ({d.device_kind})": 0 for d in listed}
-    for d in listed:
+    devices = jax.devices()
+    kinds = {f"{d.platform} ({d.device_kind})": 0 for d in devices}
+    for d in devices:
         kinds[f"{d.platform} ({d.device_kind})"] += 1
     shown = ", ".join(f"{count} x {kind}" for kind, count in kinds.items())
-    yield Finding("devices", "ok", f"{shown}; default {listed[0].platform}")
+    yield Finding("devices", "ok", f"{shown}; default {devices[0].platform}")
 
 
 def _compiler() -> Iterator[Finding]:

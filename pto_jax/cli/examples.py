@@ -106,16 +106,16 @@ def _kernel(sample: Sample, typed: str) -> str:
     head = f"@pto.kernel(types={{{types}}})" if types else "@pto.kernel"
     call = [*_arguments(sample, operands)]
     if typed:
-        listed = ", ".join(_type(sample.types[n]) for n in results)
-        listed = listed if len(results) == 1 else f"[{listed}]"
-        call = [listed, *call] if typed == "first" else [*call, f"type={listed}"]
+        result_types = ", ".join(_type(sample.types[n]) for n in results)
+        result_types = result_types if len(results) == 1 else f"[{result_types}]"
+        call = [result_types, *call] if typed == "first" else [*call, f"type={result_types}"]
     target = "value = " if items.results else ""
     line = f"{target}pto.{python_name(instruction)}({', '.join(call)})"
     return f"{head}\ndef k({', '.join(arguments)}):\n    {line}"
 
 
-def _arguments(sample: Sample, given: list[str]) -> Iterator[str]:
-    for name in given:
+def _arguments(sample: Sample, names: list[str]) -> Iterator[str]:
+    for name in names:
         numbers = sample.constants.get(name, ())
         value = repr(list(numbers)) if len(numbers) > 1 else repr(numbers[0]) if numbers else name
         yield f"{name}={value}"

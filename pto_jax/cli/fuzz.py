@@ -249,7 +249,7 @@ def _fuzz(args: argparse.Namespace) -> int:
         )
         return 0
     store = _store(args)
-    known = read_known(args.known) if args.known else frozenset()
+    causes = read_known(args.known) if args.known else frozenset()
     setup = campaign.Setup(
         plan,
         store,
@@ -257,7 +257,7 @@ def _fuzz(args: argparse.Namespace) -> int:
         args.workers or _workers(args.worker_memory),
         args.max_failures,
         args.worker_memory * (1 << 20),
-        known,
+        causes,
         args.first_new,
         math.inf if args.minutes is None else 60 * args.minutes,
         args.scheduler,
@@ -269,11 +269,11 @@ def _fuzz(args: argparse.Namespace) -> int:
                 args.max_failures += result.failures
             kept = f"to continue: {resumed(args)}" if store else "--store FILE would keep what is done"
             print(f"pto-jax fuzz: {result.ended}; {kept}", file=sys.stderr)
-        print(summary(result.store, known))
+        print(summary(result.store, causes))
         if result.rate:
             print(f"rate: {result.rate:.1f} cases/s")
         if args.junit:
-            write_junit(args.junit, "pto-jax fuzz", junit_cases(result.store, known, args.min_compared))
+            write_junit(args.junit, "pto-jax fuzz", junit_cases(result.store, causes, args.min_compared))
         few = too_few(result.store, args.min_compared)
         if few:
             print(f"pto-jax fuzz: error: {few}", file=sys.stderr)

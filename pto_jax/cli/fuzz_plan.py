@@ -73,13 +73,13 @@ def _ranks(args: argparse.Namespace, programs: bool) -> Ranks | None:
         got = "got --ranks without --programs: generated programs say how many they have"
         raise ArgumentError(got, fix="--preset ranks")
     check_ranks(args.ranks)
-    told = given(args)
+    options = given(args)
     peers = {
         name: (buffer, (which,) * args.ranks if isinstance(which, int) else which)
-        for name, (buffer, which) in told["peers"].items()
+        for name, (buffer, which) in options["peers"].items()
     }
-    listed = tuple((name, buffer, which) for name, (buffer, which) in peers.items())
-    return Ranks(args.ranks, told["shared"], tuple(told["context"].items()), listed)
+    peer_ranks = tuple((name, buffer, which) for name, (buffer, which) in peers.items())
+    return Ranks(args.ranks, options["shared"], tuple(options["context"].items()), peer_ranks)
 
 
 def _check_goal(args: argparse.Namespace, focus: Focus, programs: bool) -> None:
@@ -136,21 +136,21 @@ def machines_of(args: argparse.Namespace, lockstep: bool) -> tuple[str, str]:
     return pair
 
 
-def _named(given: Iterable[str]) -> tuple[str, ...]:
+def _named(texts: Iterable[str]) -> tuple[str, ...]:
     """What an option lists, with spaces or commas between.
 
     >>> _named(["tadd,tcvt", "tmul"])
     ('tadd', 'tcvt', 'tmul')
     """
-    return tuple(name for text in given for name in text.split(",") if name)
+    return tuple(name for text in texts for name in text.split(",") if name)
 
 
-def _presets(given: list[str] | None, focus: Focus, *machines: str) -> tuple[str, ...]:
-    unknown = [p for p in given or () if p not in PRESETS]
+def _presets(presets: list[str] | None, focus: Focus, *machines: str) -> tuple[str, ...]:
+    unknown = [p for p in presets or () if p not in PRESETS]
     if unknown:
         raise ArgumentError(f"no preset {', '.join(unknown)}", allowed=" ".join(PRESETS))
-    if given:
-        return tuple(given)
+    if presets:
+        return tuple(presets)
     below = [name for name in focus.only if name in generated_micro()]
     if below:
         others = _presets(None, Focus(), *machines) if len(below) < len(focus.only) else ()
@@ -273,9 +273,9 @@ def plan_of_store(args: argparse.Namespace) -> Plan | None:
     return replace(plan, count=args.count or plan.count)
 
 
-def _check_machines(args: argparse.Namespace, plan: Plan, given: set[str]) -> None:
+def _check_machines(args: argparse.Namespace, plan: Plan, options: set[str]) -> None:
     """Raise ArgumentError for devices that nobody on the command line named, and for other machines."""
-    named = {f"{prefix}{getattr(args, dest)}" for dest, prefix in _MACHINES.items() if dest in given}
+    named = {f"{prefix}{getattr(args, dest)}" for dest, prefix in _MACHINES.items() if dest in options}
     theirs = {plan.reference, plan.tested}
     aliases = {"interpreter": "oracle"}
     other = sorted({aliases.get(name, name) for name in named} - theirs)
@@ -291,10 +291,10 @@ def _check_machines(args: argparse.Namespace, plan: Plan, given: set[str]) -> No
         )
 
 
-def _check_failures(args: argparse.Namespace, plan: Plan, given: set[str]) -> None:
+def _check_failures(args: argparse.Namespace, plan: Plan, options: set[str]) -> None:
     """Raise ArgumentError where the failures would go to a folder that only the store names, anywhere."""
     folder = PurePath(plan.failures or "")
-    if "failures" in given:
+    if "failures" in options:
         if args.failures != plan.failures:
             raise ArgumentError(
                 f"--failures: got {args.failures} for the campaign in {args.store}",

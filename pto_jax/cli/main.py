@@ -47,15 +47,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return options.USAGE
 
 
-def _execute(given: Sequence[str], args: argparse.Namespace) -> int:
+def _execute(words: Sequence[str], args: argparse.Namespace) -> int:
     """The exit status of a command line; ``args`` gets its options."""
     parser = commands.parser()
-    if not given:
+    if not words:
         parser.print_help(sys.stderr)
         return options.USAGE
     try:
         # An optional value would take the file name that follows.
-        parser.parse_args([WITHOUT_VALUE.get(a, a) for a in given], args)
+        parser.parse_args([WITHOUT_VALUE.get(a, a) for a in words], args)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else options.USAGE
     command: Callable[[argparse.Namespace], int] = args.command

@@ -58,9 +58,9 @@ def add_examples(sub: argparse.ArgumentParser, *examples: tuple[str, str]) -> No
     '  pto-jax fmt k.pto               as it is'
     """
     width = max(len(line) for line, _ in examples)
-    listed = (f"  pto-jax {line:<{width}}    {meaning}" for line, meaning in examples)
+    lines = (f"  pto-jax {line:<{width}}    {meaning}" for line, meaning in examples)
     before = [fill(sub.epilog, 100), ""] if sub.epilog else []
-    sub.epilog = "\n".join([*before, "examples:", *listed])
+    sub.epilog = "\n".join([*before, "examples:", *lines])
     sub.formatter_class = argparse.RawDescriptionHelpFormatter
 
 

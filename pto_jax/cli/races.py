@@ -193,8 +193,8 @@ def _inputs(args: argparse.Namespace, program: Program, profile: Profile) -> dic
 
         arrays = load_arrays(args.inputs) if args.inputs is not None else {}
         names = {a.name for f in program.functions for a in f.args} or {*arrays, *scalars}
-        for source, listed in ((args.inputs, arrays), ("--arg", scalars)):
-            for name in listed:
+        for source, values in ((args.inputs, arrays), ("--arg", scalars)):
+            for name in values:
                 if name not in names:
                     allowed = ", ".join(sorted(names))
                     raise FileError(f"{source}: no argument is called {name!r}", allowed=allowed)

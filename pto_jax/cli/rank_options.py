@@ -75,17 +75,17 @@ def require_ranks(args: argparse.Namespace) -> None:
             raise ArgumentError(f"--{name} without --ranks", allowed="both", fix="--ranks 2")
 
 
-def written(given: Launch) -> list[str]:
+def written(launch: Launch) -> list[str]:
     """The words of a command line that say the same of ranks."""
-    if given.ranks is None:
+    if launch.ranks is None:
         return []
     peers = [
         f"--peer={n}={x}:{r if isinstance(r, int) else ','.join(map(str, r))}"
-        for n, (x, r) in given.peers.items()
+        for n, (x, r) in launch.peers.items()
     ]
-    shared = [f"--shared={','.join(given.shared)}"] if given.shared else []
-    records = [f"--context={n}={x}" for n, x in given.context.items()]
-    return [f"--ranks={given.ranks}", *shared, *records, *peers]
+    shared = [f"--shared={','.join(launch.shared)}"] if launch.shared else []
+    records = [f"--context={n}={x}" for n, x in launch.context.items()]
+    return [f"--ranks={launch.ranks}", *shared, *records, *peers]
 
 
 def _pair(option: str, text: str) -> tuple[str, str]:
@@ -97,9 +97,9 @@ def _pair(option: str, text: str) -> tuple[str, str]:
 
 def _peer(text: str) -> tuple[str, tuple[str, int | tuple[int, ...]]]:
     name, value = _pair("--peer", text)
-    buffer, _, listed = value.partition(":")
+    buffer, _, numbers = value.partition(":")
     try:
-        ranks = tuple(map(int, listed.split(",")))
+        ranks = tuple(map(int, numbers.split(",")))
     except ValueError:
         raise ArgumentError(f"--peer: got {text}", allowed="A=X:R or A=X:R,R,...") from None
     return name, (buffer, ranks[0] if len(ranks) == 1 else ranks)

@@ -251,8 +251,8 @@ def values_of(
         names = ", ".join(a.name for a in kernel.arguments)
         raise FileError(f"{inputs or '--arg'}: no argument is called {unknown[0]!r}; allowed: {names}")
     types = {**kernel.buffers, **kernel.scalars}
-    known = {n: _typed(a, types[n]) for n, a in arrays.items()}
-    return generate(kernel, seed, {**(presets or {}), **known, **scalars})
+    typed = {n: _typed(a, types[n]) for n, a in arrays.items()}
+    return generate(kernel, seed, {**(presets or {}), **typed, **scalars})
 
 
 def _typed(array: Any, d: Any) -> Any:
@@ -262,13 +262,13 @@ def _typed(array: Any, d: Any) -> Any:
     return array.view(d.word)
 
 
-def generate(kernel: RankKernel, seed: int, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def generate(kernel: RankKernel, seed: int, values: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Seeded values for what is not known: numbers of ranks by name, zeros for signals and for results."""
     rng, arrays = np.random.default_rng(seed), {}
     for argument in kernel.arguments:
         name = argument.name
-        if known is not None and name in known:
-            arrays[name] = known[name]
+        if values is not None and name in values:
+            arrays[name] = values[name]
         elif name in kernel.scalars:
             arrays[name] = _number(rng, kernel, name)
         else:
@@ -279,9 +279,9 @@ def generate(kernel: RankKernel, seed: int, known: Mapping[str, Any] | None = No
 def _number(rng: np.random.Generator, kernel: RankKernel, name: str) -> Any:
     from ..generate import rank_inputs
 
-    known = rank_inputs.number(kernel, name)
-    if known is not None:
-        return known
+    number = rank_inputs.number(kernel, name)
+    if number is not None:
+        return number
     d = kernel.scalars[name]
     return np.asarray(rng.integers(1, 8)).astype(d.numpy if d.kind != "index" else np.int32)
 

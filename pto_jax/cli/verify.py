@@ -79,7 +79,7 @@ def _findings(args: argparse.Namespace, file: str) -> tuple[list[Diagnostic], st
 def _notes(program: Program, profile: str, language: str | None) -> Iterator[str]:
     """A line about attributes that are left out, where nothing says in which version of the language."""
     said = language is not None or program.language != PRESENT
-    listed = [] if said else list(left_out(program, PROFILES[profile]))
-    if listed:
-        more = f" (and {len(listed) - 1} more)" if len(listed) > 1 else ""
-        yield f"{listed[0].op.span}: note: {listed[0]}{more}"
+    omissions = [] if said else list(left_out(program, PROFILES[profile]))
+    if omissions:
+        more = f" (and {len(omissions) - 1} more)" if len(omissions) > 1 else ""
+        yield f"{omissions[0].op.span}: note: {omissions[0]}{more}"

@@ -244,8 +244,8 @@ class Command:
         """
         if case.grid > 1 and not self._template.used & {"grid", "folder"}:
             raise declined(f"{case.grid} blocks; the command has neither {{grid}} nor {{folder}}")
-        with tempfile.TemporaryDirectory(prefix="pto-jax-dut-") as made:
-            folder = Path(made)
+        with tempfile.TemporaryDirectory(prefix="pto-jax-dut-") as path:
+            folder = Path(path)
             write_case(folder, case)
             values = {
                 "program": str(folder / PROGRAM),
@@ -253,7 +253,7 @@ class Command:
                 "outputs": str(folder / OUTPUTS),
                 "grid": str(case.grid),
                 "profile": case.profile.name,
-                "folder": made,
+                "folder": path,
             }
             ended = execute(self._template.filled(values), folder, self.timeout)
             if ended.status != 0:

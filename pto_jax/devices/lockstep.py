@@ -164,13 +164,13 @@ class Decoder:
             self._statements.clear()
             self._of.clear()
         for t, number in enumerate(opcodes):
-            made = self._statement(t, number, slots[t])
-            for (name, scalar), word in zip(made.scalars, scalars[t], strict=False):
+            statement = self._statement(t, number, slots[t])
+            for (name, scalar), word in zip(statement.scalars, scalars[t], strict=False):
                 inputs[name] = Input(scalar, np.array(word, np.uint32).astype(scalar.dtype.word))
-            inputs.update(made.scratch)
-            ops.append(made.op)
-            arguments.update((v.name, v) for v in (*made.op.ins, *made.op.outs))
-            results[made.op.outs[0].name] = None
+            inputs.update(statement.scratch)
+            ops.append(statement.op)
+            arguments.update((v.name, v) for v in (*statement.op.ins, *statement.op.outs))
+            results[statement.op.outs[0].name] = None
         for number, kind in enumerate(self.table.kits.kinds[drawn.kits[0]].tolist()):
             name = f"r{number}"
             if name in arguments:
@@ -191,8 +191,8 @@ class Decoder:
 
     def text(self, program: Program) -> str:
         """The text of a program that was made here, as :func:`..devices.exchange.program_text` gives it."""
-        made = [self._of[id(op)] for op in program.functions[0].body.ops]
-        return "".join([made[0].head, *(s.lines for s in made), "}\n"])
+        statements = [self._of[id(op)] for op in program.functions[0].body.ops]
+        return "".join([statements[0].head, *(s.lines for s in statements), "}\n"])
 
     def _statement(self, place: int, number: int, slots: list[int]) -> _Statement:
         opcode = self.table.opcodes[number]

@@ -81,8 +81,8 @@ def machine(text: str, dut_timeout: float = DUT_TIMEOUT) -> Target:
             raise ArgumentError(f"executor {shown}: {part or 'nothing'} after {kind}", allowed=f"{allowed}")
     if kind == "profile" and profile is None:
         raise ArgumentError(f"executor {shown}: got no profile", allowed=" ".join(PROFILE_NAMES))
-    made: Target = entry.make(words, profile)
-    return made
+    target: Target = entry.make(words, profile)
+    return target
 
 
 def _batched(words: list[str], profile: ProfileName | None) -> Target:
@@ -125,10 +125,10 @@ def _device(kind: str, rest: str, timeout: float) -> Target:
 def _of_module(text: str) -> Target:
     module, _, name = text.rpartition(":")
     try:
-        made = getattr(importlib.import_module(module), name)
+        value = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ArgumentError(f"executor python:{text}: {error}", allowed="python:MODULE:NAME") from None
-    target: Target = made() if isinstance(made, type) else made
+    target: Target = value() if isinstance(value, type) else value
     if not callable(getattr(target, "run", None)) or not isinstance(getattr(target, "name", None), str):
         raise ArgumentError(f"executor python:{text}: has no run(case) and name; see pto_jax.cases.targets")
     return target

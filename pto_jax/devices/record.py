@@ -37,9 +37,9 @@ class Recording:
 
     def add(self, name: str, entry: dict[str, Any], arrays: Mapping[str, Array]) -> None:
         """Add a vector of the file ``name``: its manifest entry, with the case's id, and its arrays."""
-        listed = self.entries.setdefault(name, [])
-        identity = f"{name}_{entry['case']}_{len(listed):04d}"
-        listed.append({"id": identity, **{k: v for k, v in entry.items() if k != "case"}})
+        entries = self.entries.setdefault(name, [])
+        identity = f"{name}_{entry['case']}_{len(entries):04d}"
+        entries.append({"id": identity, **{k: v for k, v in entry.items() if k != "case"}})
         held = self.arrays.setdefault(name, {})
         held.update({f"{identity}/{key}": array for key, array in arrays.items()})
 
@@ -54,8 +54,8 @@ class Recording:
 class _Machine(ReferenceMachine):
     """A reference machine that records what its instructions read and write."""
 
-    def __init__(self, recording: Recording, case: Case, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, recording: Recording, case: Case, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self.recording, self.case = recording, case
 
     def compute(self, execution: Execution, step: Step) -> None:

@@ -38,7 +38,7 @@ class Difference:
         return self.detail or self.kind
 
 
-def difference(outcome: Outcome, wanted: Run | None, found: Run | None) -> Difference:
+def difference(outcome: Outcome, expected: Run | None, actual: Run | None) -> Difference:
     """How a failure differs from what was wanted."""
     if outcome.kind == "crashed":
         return _crash(outcome)
@@ -46,12 +46,12 @@ def difference(outcome: Outcome, wanted: Run | None, found: Run | None) -> Diffe
     if differs is None:
         undefined = _UNDEFINED.search(outcome.message)
         return Difference("undefined data", undefined[1]) if undefined else Difference("run-time rule")
-    if wanted is None or found is None or differs.comparison is None:
+    if expected is None or actual is None or differs.comparison is None:
         return Difference(_form(differs.message))
     if differs.comparison.first is None:
         return Difference("shape")
     name = differs.output
-    detail = _values(outcome.case, name, wanted.outputs[name], found.outputs[name])
+    detail = _values(outcome.case, name, expected.outputs[name], actual.outputs[name])
     return Difference("values", detail, detail not in _PLACES)
 
 
@@ -75,16 +75,16 @@ def _form(message: str) -> str:
     return "values"
 
 
-def _values(case: Case, name: str, wanted: Output, found: Output) -> str:
+def _values(case: Case, name: str, expected: Output, actual: Output) -> str:
     """A class that all elements that differ belong to."""
-    d = wanted.dtype
-    bad = _different(d, wanted.words, found.words, Rule(case.ulp.get(name, 0)))
+    d = expected.dtype
+    bad = _different(d, expected.words, actual.words, Rule(case.ulp.get(name, 0)))
     if not bad.any():
         return "values"
-    if _is_outside(bad, wanted):
+    if _is_outside(bad, expected):
         return _OUTSIDE
-    want, got = wanted.words[bad], found.words[bad]
-    old = _before(case, name, wanted)
+    want, got = expected.words[bad], actual.words[bad]
+    old = _before(case, name, expected)
     if old is not None:
         if (got == old[bad]).all():
             return _LOST

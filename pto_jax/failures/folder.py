@@ -103,7 +103,7 @@ def write(final: Path, original: Case, finding: Finding, about: About) -> Path:
         "origin": list(original.origin),
         "signature": finding.signature,
         "first": _first(finding),
-        "variants": {what: dict(found) for what, found in about.variants.items()},
+        "variants": {what: dict(conditions) for what, conditions in about.variants.items()},
         "only": depends(about.variants),
         "shrunk": _execution(case),
         "original": _execution(original),
@@ -180,10 +180,10 @@ def _execution(case: Case) -> dict[str, Any]:
     return {"entry": case.entry, "grid": case.grid, "ulp": dict(case.ulp), **ranks}
 
 
-def _ranks(told: Mapping[str, Any]) -> Ranks | None:
+def _ranks(document: Mapping[str, Any]) -> Ranks | None:
     """The processors of a case in a report; None for one. ValueError for what says neither."""
-    given = told.get("ranks")
-    return None if given is None else Ranks.of_json(given)
+    ranks = document.get("ranks")
+    return None if ranks is None else Ranks.of_json(ranks)
 
 
 Held = (
@@ -251,10 +251,12 @@ def read(path: str | Path, original: bool = False) -> Failure:
     file = folder / (ORIGINAL_INPUTS if original else INPUTS)
     arrays = load_arrays(file)
     peers = {name for name, *_ in case.ranks.peers} if case.ranks is not None else set()
-    made = records | peers | set(BLOCK_NUMBERS) - arrays.keys()
-    given = [a for a in entry_of(case).args if a.name not in made]
-    given += case.ranks.unnamed(entry_of(case)) if case.ranks is not None else []
-    return Failure(replace(case, inputs={a.name: _input(file, a, arrays, case.ranks) for a in given}), report)
+    bound = records | peers | set(BLOCK_NUMBERS) - arrays.keys()
+    arguments = [a for a in entry_of(case).args if a.name not in bound]
+    arguments += case.ranks.unnamed(entry_of(case)) if case.ranks is not None else []
+    return Failure(
+        replace(case, inputs={a.name: _input(file, a, arrays, case.ranks) for a in arguments}), report
+    )
 
 
 def _case(report: Mapping[str, Any], execution: Mapping[str, Any], program: ir.Program) -> Case:
@@ -295,14 +297,14 @@ def _report(path: Path) -> dict[str, Any]:
     return report
 
 
-def _is_execution(told: dict[str, Any]) -> bool:
-    ulp, grid = told.get("ulp"), told.get("grid")
+def _is_execution(document: dict[str, Any]) -> bool:
+    ulp, grid = document.get("ulp"), document.get("grid")
     try:
-        _ranks(told)
+        _ranks(document)
     except ValueError:
         return False
     bounds = isinstance(ulp, dict) and all(type(n) is int and n >= 0 for n in ulp.values())
-    return bounds and type(grid) is int and grid > 0 and isinstance(told.get("entry"), str | None)
+    return bounds and type(grid) is int and grid > 0 and isinstance(document.get("entry"), str | None)
 
 
 def _shown(value: Any) -> str:
@@ -340,11 +342,11 @@ def _input(
     return Input(t, words, _region(path, name, t, arrays.get(name + REGION)))
 
 
-def _holds(given: np.dtype[Any], d: ir.DType) -> bool:
+def _holds(dtype: np.dtype[Any], d: ir.DType) -> bool:
     """Whether an array type is that of elements or their words; ``.npz`` has no names for some types."""
-    if given.itemsize != d.word.itemsize:
+    if dtype.itemsize != d.word.itemsize:
         return False
-    return given in (d.numpy, d.word) or given.kind == "V" or (d.is_integer and given.kind in "iu")
+    return dtype in (d.numpy, d.word) or dtype.kind == "V" or (d.is_integer and dtype.kind in "iu")
 
 
 def _fits(t: Held, shape: tuple[int, ...]) -> bool:
@@ -354,14 +356,14 @@ def _fits(t: Held, shape: tuple[int, ...]) -> bool:
     return len(dims) == len(shape) and all(n in (None, m) for n, m in zip(dims, shape, strict=True))
 
 
-def _region(path: Path, name: str, t: ir.TileType, given: NDArray[Any] | None) -> tuple[int, int]:
-    if given is None:
+def _region(path: Path, name: str, t: ir.TileType, array: NDArray[Any] | None) -> tuple[int, int]:
+    if array is None:
         return t.shape
-    if given.shape != (2,) or given.dtype.kind not in "iu":
+    if array.shape != (2,) or array.dtype.kind not in "iu":
         raise FileError(
-            f"{path}: {name}{REGION}: got {given.dtype}{list(given.shape)}", allowed="two integers"
+            f"{path}: {name}{REGION}: got {array.dtype}{list(array.shape)}", allowed="two integers"
         )
-    rows, cols = (int(n) for n in given)
+    rows, cols = (int(n) for n in array)
     if not (0 <= rows <= t.rows and 0 <= cols <= t.cols):
         raise FileError(f"{path}: {name}{REGION}: got {rows}x{cols}", allowed=f"{t}")
     return rows, cols

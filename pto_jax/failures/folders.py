@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from ..vectors.compare import Comparison
 
 
-def first_difference(comparison: Comparison | None, output: str, wanted: str, found: str) -> dict[str, Any]:
+def first_difference(
+    comparison: Comparison | None, output: str, wanted: str, actual_machine: str
+) -> dict[str, Any]:
     """The first element that differs, as entries of a report; the names of three of them are given."""
     first = comparison.first if comparison is not None else None
     if comparison is None or first is None:
@@ -26,7 +28,7 @@ def first_difference(comparison: Comparison | None, output: str, wanted: str, fo
         "index": first.index,
         "type": first.dtype.name,
         wanted: expected,
-        found: actual,
+        actual_machine: actual,
         "ulp": first.ulp,
         "different": comparison.different,
     }
@@ -61,8 +63,8 @@ def read_known(path: str | Path) -> frozenset[str]:
 
 def write_known(path: str | Path, causes: Iterable[str]) -> None:
     """Write the causes, each once and in order; FileError where that is not possible."""
-    listed = sorted({named(cause) for cause in causes})
-    write_text(path, _HEAD + "".join(f"{line}\n" for line in listed))
+    lines = sorted({named(cause) for cause in causes})
+    write_text(path, _HEAD + "".join(f"{line}\n" for line in lines))
 
 
 def named(cause: str) -> str:

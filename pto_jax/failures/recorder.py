@@ -133,8 +133,8 @@ def cause_of(blame: reduce.Blame) -> str:
     if at_fault is None:
         return f"{blame.instruction or 'unknown instruction'}: {how}"
     others = sorted({op.name for op in ops} - {at_fault.name})
-    listed = ", ".join(others) if len(others) <= _OTHERS else "other instructions"
-    among = f" with {listed}" if others else ""
+    names = ", ".join(others) if len(others) <= _OTHERS else "other instructions"
+    among = f" with {names}" if others else ""
     subject = _described(at_fault) if how.is_numeric else at_fault.name
     return f"{subject}{among}: {how}"
 

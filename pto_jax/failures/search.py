@@ -71,7 +71,7 @@ class Machines:
         self.beat()
         seen: list[tuple[targets.Run, targets.Run]] = []
         outcome = compare_case(
-            executed, self.reference, self.tested, lambda _, wanted, found: seen.append((wanted, found))
+            executed, self.reference, self.tested, lambda _, expected, actual: seen.append((expected, actual))
         )
         return Finding(replace(outcome, case=case), *(seen[0] if seen else ()))
 

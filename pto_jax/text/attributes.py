@@ -134,9 +134,9 @@ def named_member(cursor: Cursor, cls: type[E], role: str, *, text: str, start: i
     result = member(cls, text)
     if result is None:
         style = BY_CLASS.get(cls)
-        known = [style.word(m) if style else m.name for m in cls]
+        spellings = [style.word(m) if style else m.name for m in cls]
         upper = style is None or style.upper
-        close = suggestion(text.upper() if upper else text.lower(), known)
+        close = suggestion(text.upper() if upper else text.lower(), spellings)
         cursor.fail(
             f"got the unknown {role} '{text}'{close}; allowed: {words(cls)}",
             start=start,

@@ -516,8 +516,8 @@ def read_blocks(reader: Reader, first: list[Op]) -> Op:
         for target in targets if op.name in (BRANCH, BRANCH_IF) and isinstance(targets, tuple) else ():
             if target not in labels[1:]:
                 position = reader.position(op.span) if op.span is not None else start
-                known = ", ".join(f"^{n}" for n in labels[1:])
-                c.fail(f"got a branch to the unknown block ^{target}; allowed: {known}", start=position)
+                blocks = ", ".join(f"^{n}" for n in labels[1:])
+                c.fail(f"got a branch to the unknown block ^{target}; allowed: {blocks}", start=position)
     return Op(
         GRAPH, regions=tuple(regions), attributes=(("labels", tuple(labels)),), span=c.span(start, c.last_end)
     )

@@ -399,9 +399,9 @@ class Expressions(Body):
         words = self.words
         at = words.index
         name = words.name()
-        known = self.known.get(name)
-        if known is not None:
-            return known
+        value = self.known.get(name)
+        if value is not None:
+            return value
         if words.text == "(":
             return self._called(name, at)
         if name in ("true", "false"):

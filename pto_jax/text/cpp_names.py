@@ -128,4 +128,4 @@ def intrinsics() -> Mapping[str, tuple[Instruction, ...]]:
     for instruction in isa.instructions().values():
         if instruction.syntax == "tile" or instruction.cls == "communication":
             by_name.setdefault(intrinsic(instruction), []).append(instruction)
-    return {name: tuple(listed) for name, listed in by_name.items()}
+    return {name: tuple(forms) for name, forms in by_name.items()}

@@ -531,14 +531,14 @@ class Statements(Calls):
         words = self.words
         at = words.index
         end = words.closing(at + 1) + 1
-        listed = _FIXED.get("".join(words.texts[at:end]))
-        if listed is None:
+        matches = _FIXED.get("".join(words.texts[at:end]))
+        if matches is None:
             self._unread(at)
         if words.text == "dsb" and not self.drained:
             words.fail("got a dsb without pipe_barrier(PIPE_ALL) before it; no operation is that alone", at)
         words.go(end)
         self._end()
-        for name, attributes in listed:
+        for name, attributes in matches:
             self.emit(name, at=at, attributes=attributes)
             self.drained = self.drained or attributes == _ALL
 
@@ -624,11 +624,11 @@ class Statements(Calls):
         self.emit("scf.for", (*bounds, *inits), at=at, results=results, groups=groups, regions=(region,))
 
     def _closed(
-        self, handed: list[str], known: Mapping[str, Thing], arguments: tuple[ir.Value, ...] = ()
+        self, handed: list[str], things: Mapping[str, Thing], arguments: tuple[ir.Value, ...] = ()
     ) -> ir.Region:
         """The operations that were read as a region that hands on what some names stand for."""
         at = self.words.index - 1
-        numbers = [self.value(self.number(known.get(n), at), at) for n in handed]
+        numbers = [self.value(self.number(things.get(n), at), at) for n in handed]
         if numbers:
             self.emit("scf.yield", numbers, at=at)
         return ir.Region(tuple(self.ops), arguments)

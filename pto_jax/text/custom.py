@@ -130,8 +130,8 @@ def _implied(reader: Reader, draft: Draft, ins: list[Value], start: int) -> Type
     valid: list[int | None] = [rows, cols]
     for axis, name in enumerate(("valid_row", "valid_col")):
         for mention in draft.groups.get(name, ()):
-            known = reader.scopes.constant(mention)
-            valid[axis] = None if known is None else min(known, (rows, cols)[axis])
+            size = reader.scopes.constant(mention)
+            valid[axis] = None if size is None else min(size, (rows, cols)[axis])
     return replace(source, rows=rows, cols=cols, v_row=valid[0], v_col=valid[1])
 
 

@@ -151,14 +151,14 @@ class DictionaryReader:
 
     # -- dictionaries --------------------------------------------------------------------------------
 
-    def dictionary(self, found: dict[str, AttrValue], places: Places, instruction: str | None) -> None:
+    def dictionary(self, attributes: dict[str, AttrValue], places: Places, instruction: str | None) -> None:
         """``{key = value, key}``, added to the attributes found so far."""
         c = self.cursor
         c.deeper("an attribute dictionary")
-        c.enclosed(Kind.L_BRACE, lambda: self._entry(found, places, instruction))
+        c.enclosed(Kind.L_BRACE, lambda: self._entry(attributes, places, instruction))
         c.shallower()
 
-    def _entry(self, found: dict[str, AttrValue], places: Places, instruction: str | None) -> None:
+    def _entry(self, attributes: dict[str, AttrValue], places: Places, instruction: str | None) -> None:
         c = self.cursor
         start, span = c.start, c.here()
         key = c.string("") if c.kind is Kind.STRING_LIT else c.expect(Kind.BARE_IDENT, "an attribute key")
@@ -167,20 +167,20 @@ class DictionaryReader:
         if c.accept(Kind.EQUAL):
             value_start = c.start
             value = self.value(key)
-        self.store(found, places, instruction, key, value, (start, span, value_start))
+        self.store(attributes, places, instruction, key, value, (start, span, value_start))
 
-    def trailing(self, found: dict[str, AttrValue], places: Places, instruction: str) -> None:
+    def trailing(self, attributes: dict[str, AttrValue], places: Places, instruction: str) -> None:
         """`` #key=value``, the attribute spelling of the assembly form."""
         c = self.cursor
         start, span = c.start, c.here()
         key = c.take()[1:]
         c.expect(Kind.EQUAL)
         value_start = c.start
-        self.store(found, places, instruction, key, self.value(key), (start, span, value_start))
+        self.store(attributes, places, instruction, key, self.value(key), (start, span, value_start))
 
     def store(
         self,
-        found: dict[str, AttrValue],
+        attributes: dict[str, AttrValue],
         places: Places,
         instruction: str | None,
         key: str,
@@ -206,7 +206,7 @@ class DictionaryReader:
         elif isinstance(value, IntEnum) and issubclass(wanted, IntEnum):
             # Programs write comparisons of flags as those of tiles, which are numbered differently.
             value = wanted.__members__.get(value.name, value)
-        found[name] = value
+        attributes[name] = value
         places[name] = at[1]
 
 

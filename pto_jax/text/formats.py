@@ -413,18 +413,18 @@ class Format:
     @cached_property
     def clauses(self) -> tuple[str, ...]:
         """The words that begin optional parts in front of the types, in their order."""
-        found: list[str] = []
+        clauses: list[str] = []
         for item in self.items:
             match item:
                 case OptionalItem((LiteralItem(","), LiteralItem(word), *_), _):
-                    found.append(word)
+                    clauses.append(word)
                 case OptionalItem((LiteralItem(word), *_), _) if word.isidentifier():
-                    found.append(word)
+                    clauses.append(word)
                 case OptionalItem((LiteralItem(","), AttrItem(name, "word"), *_), _) | OptionalItem(
                     (AttrItem(name, "word"), *_), _
                 ):
-                    found += self.words(name)
-        return tuple(found)
+                    clauses += self.words(name)
+        return tuple(clauses)
 
     def words(self, attribute: str) -> tuple[str, ...]:
         """The words that may stand for an attribute."""

@@ -122,8 +122,8 @@ def _by_syntax(reader: Reader, parts: Parts) -> Op:
     if isinstance(number, int) and 0 <= number < len(numbers):
         draft.attributes["predicate"] = numbers[number]
     for name in _STATIC:
-        listed = draft.attributes.pop(name, ())
-        if isinstance(listed, tuple) and any(n != _DYNAMIC for n in listed):
+        sizes = draft.attributes.pop(name, ())
+        if isinstance(sizes, tuple) and any(n != _DYNAMIC for n in sizes):
             reader.cursor.fail_since(parts.start, f"got numbers in {name}; allowed: operands")
     return custom.finish(reader, fmt, parts.results, draft, parts.start)
 
@@ -368,13 +368,13 @@ def segments_of(instruction: Instruction) -> tuple[Segment, ...]:
 
 def _sized(reader: Reader, head: TileOp, parts: tuple[Segment, ...], sizes: object, count: int) -> list[str]:
     """The operand that each of ``count`` values stands for by the sizes of the segments."""
-    listed = sizes if isinstance(sizes, tuple) else ()
-    if len(listed) < len(parts):
+    extents = sizes if isinstance(sizes, tuple) else ()
+    if len(extents) < len(parts):
         parts = tuple(part for part in parts if not part.later)
     names: list[str] = []
-    for part, n in zip(parts, listed, strict=False):
+    for part, n in zip(parts, extents, strict=False):
         names += part.operands[:n] if isinstance(n, int) and n >= 0 else ()
-    whole = len(listed) == len(parts) and sum(n for n in listed if isinstance(n, int)) == count
+    whole = len(extents) == len(parts) and sum(n for n in extents if isinstance(n, int)) == count
     if not whole or len(names) != count:
         wanted = ", ".join(part.name for part in parts)
         reader.cursor.fail_since(
@@ -439,14 +439,14 @@ class _Assignment:
         """The operands of an overload in the order of the generic form; none where it lacks one of them."""
         if not self.instruction.assembly.generic:
             return [*form, *destinations]
-        listed = {*form, *destinations}
-        if not listed <= self.segment.keys():
+        allowed = {*form, *destinations}
+        if not allowed <= self.segment.keys():
             return []
         return [
             n
             for i, part in enumerate(self.parts)
             for n in part.operands
-            if n in listed and self.segment[n] == i
+            if n in allowed and self.segment[n] == i
         ]
 
     def fits(self, names: list[str]) -> bool:
@@ -461,13 +461,13 @@ class _Assignment:
         """Report operands that several overloads have, or none."""
         c, message = self.reader.cursor, f"got {len(self.operands)} operand(s) of {self.head.name}"
         lists = fitting or [n for n in self.overloads() if n]
-        listed = " or ".join(dict.fromkeys(f"({', '.join(n)})" for n in lists))
+        forms = " or ".join(dict.fromkeys(f"({', '.join(n)})" for n in lists))
         if fitting:
             sizes = " or ".join(dict.fromkeys(self.sizes(n) for n in fitting))
             wanted = ", ".join(part.name for part in self.parts)
-            message += f" that may be {listed}; allowed: {SEGMENTS} = {sizes}, the sizes of ({wanted})"
+            message += f" that may be {forms}; allowed: {SEGMENTS} = {sizes}, the sizes of ({wanted})"
         else:
-            message += f"; allowed in the generic form without {SEGMENTS}: {listed}"
+            message += f"; allowed in the generic form without {SEGMENTS}: {forms}"
         c.fail_since(self.head.start, message)
 
     def sizes(self, names: list[str]) -> str:

@@ -132,8 +132,8 @@ def _properties(op: ir.Op, sizes: str) -> str:
     text = dictionaries.print_attributes(table.items(), op.name).strip()
     cases = table.get("cases")
     if op.name == "scf.index_switch" and isinstance(cases, tuple):
-        listed = ", ".join(map(str, cases))
-        text = f"{{cases = array<i64{': ' if listed else ''}{listed}>}}"
+        joined = ", ".join(map(str, cases))
+        text = f"{{cases = array<i64{': ' if joined else ''}{joined}>}}"
     parts = [p for p in (text[1:-1], f"{SEGMENTS} = array<i32: {sizes}>" if sizes else "") if p]
     return f" <{{{', '.join(parts)}}}>" if parts else ""
 

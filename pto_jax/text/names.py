@@ -39,11 +39,11 @@ def canonical(spelled: str) -> str:
     return ALIASES.get(name, name)
 
 
-def suggestion(name: str, known: Iterable[str], prefix: str = "") -> str:
+def suggestion(name: str, names: Iterable[str], prefix: str = "") -> str:
     """`` (did you mean 'x' or 'y'?)``, or nothing when no known name is close."""
     import difflib
 
-    close = difflib.get_close_matches(name, sorted(set(known)), n=3, cutoff=0.7)
+    close = difflib.get_close_matches(name, sorted(set(names)), n=3, cutoff=0.7)
     if not close:
         return ""
     return " (did you mean " + " or ".join(f"'{prefix}{c}'" for c in close) + "?)"

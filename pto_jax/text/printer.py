@@ -171,14 +171,14 @@ def _assembly_types(op: Op, types: list[Type], results: list[Type], style: Style
     if not types:
         return f" : () -> ({print_types(results, style)})"
     short = _shortened(op, types, 0)
-    listed = print_types(short, style)
+    sources = print_types(short, style)
     if not results or (_missing(results) and len(short) > 1):
-        return f" : {listed}"
+        return f" : {sources}"
     if len(short) == 1 and all(r == short[0] for r in results) and not tile_syntax.is_scalar(short[0]):
-        return f" : {listed}"
+        return f" : {sources}"
     if len(results) == 1:
-        return f" : {listed} -> {print_type(results[0], style)}"
-    return f" : {listed} -> ({print_types(results, style)})"
+        return f" : {sources} -> {print_type(results[0], style)}"
+    return f" : {sources} -> ({print_types(results, style)})"
 
 
 def _destination_first(op: Op, style: Style) -> str:

@@ -240,9 +240,9 @@ class ProgramReader(reader.Reader):
         line = self._statements.line()
         if line is None:
             return self._statement()
-        known = self._statements.again(line, self.scopes)
-        if known is not None:
-            return known
+        repeated = self._statements.again(line, self.scopes)
+        if repeated is not None:
+            return repeated
         types = [self.scopes.known_type(name) for name in line.names]
         self.scopes.numbers_asked = False
         op = self._statement()

@@ -71,9 +71,9 @@ class Scopes:
         first = self._bindings.get(mention.name)
         if first is not None:
             place = self._cursor.span(first.start, first.end)
-            known = "used as a parameter" if mention.name in self._parameters else "defined"
+            kind = "used as a parameter" if mention.name in self._parameters else "defined"
             self._cursor.fail(
-                f"got a second definition of %{mention.name}, which was {known} on line {place.line}, "
+                f"got a second definition of %{mention.name}, which was {kind} on line {place.line}, "
                 f"column {place.col}",
                 start=mention.start,
                 end=mention.end,
@@ -233,12 +233,12 @@ class Reader(ABC):
         self.language = self._asked or result  # pyright: ignore[reportAttributeAccessIssue]
         self._unwritten = unwritten(self.language)
 
-    def completed(self, name: str, found: dict[str, ir.AttrValue]) -> tuple[ir.Attrs, tuple[str, ...]]:
+    def completed(self, name: str, attributes: dict[str, ir.AttrValue]) -> tuple[ir.Attrs, tuple[str, ...]]:
         """The attributes of an instruction, with those that the version says unwritten, and their names."""
-        more = said(name, found, self._unwritten) if name in self._unwritten else None
+        more = said(name, attributes, self._unwritten) if name in self._unwritten else None
         if more:
-            found = {**more, **found}
-        return tuple(sorted(found.items())) if found else (), tuple(more or ())
+            attributes = {**more, **attributes}
+        return tuple(sorted(attributes.items())) if attributes else (), tuple(more or ())
 
     @abstractmethod
     def statement(self) -> ir.Op:
@@ -391,28 +391,28 @@ class Statements:
         first = self._read.pop(line.texts, None)
         if first is not None:
             self._known[line.texts] = self._compared(*first)
-        known = self._known.get(line.texts)
-        if known is None:
+        entry = self._known.get(line.texts)
+        if entry is None:
             return None
         mentions = [
             Mention(name, at, at + len(name) + 1)
             for name, at in zip(line.names, line.places(line.start), strict=True)
         ]
         values: dict[int, Value] = {}
-        for at, t in known.used:
+        for at, t in entry.used:
             value = scopes.use_again(mentions[at], t)
             if value is None:
                 return None
             values[at] = value
-        c, op = self._cursor, known.op
+        c, op = self._cursor, entry.op
         c.seek(line.end)
-        for at, result in zip(known.results, op.results, strict=True):
+        for at, result in zip(entry.results, op.results, strict=True):
             values[at] = scopes.define(mentions[at], result.type)
         return Op(
             op.name,
-            tuple([values[at] for at in known.ins]),
-            tuple([values[at] for at in known.outs]),
-            tuple([values[at] for at in known.results]),
+            tuple([values[at] for at in entry.ins]),
+            tuple([values[at] for at in entry.outs]),
+            tuple([values[at] for at in entry.results]),
             op.attributes,
             (),
             op.groups,
@@ -445,5 +445,5 @@ class Statements:
         if any(line.names[at] != v.name for at, v in zip(positions, values, strict=True)):
             return None
         used = {at: types[at] for at in (*ins, *outs)}
-        known = tuple((at, t) for at, t in used.items() if t is not None)
-        return _Known(op, known, ins, outs, results) if len(known) == len(used) else None
+        compared = tuple((at, t) for at, t in used.items() if t is not None)
+        return _Known(op, compared, ins, outs, results) if len(compared) == len(used) else None

@@ -133,5 +133,5 @@ def print_results(types: Sequence[ir.Type], style: Style = "long") -> str:
     """An arrow and the types behind it, in parentheses unless it is one; nothing for none."""
     if not types:
         return ""
-    listed = print_types(types, style)
-    return f" -> {listed}" if len(types) == 1 else f" -> ({listed})"
+    results = print_types(types, style)
+    return f" -> {results}" if len(types) == 1 else f" -> ({results})"

@@ -76,10 +76,10 @@ class ShapeReader:
         self.dialects_own = True
         return pair
 
-    def counted(self, name: str, found: DType) -> DType:
+    def counted(self, name: str, element: DType) -> DType:
         """An element type by how the text counts its elements: those of the dialect's own are pairs."""
         self.dialects_own = name.startswith("!pto.")
-        return paired(found) if self.dialects_own else found
+        return paired(element) if self.dialects_own else element
 
     def dims(self, role: str, least: int = 1) -> tuple[Dims, str]:
         """``16x?xf32`` as sizes and the text after the last ``x`` ("" when nothing follows).
@@ -271,8 +271,8 @@ def _read_positional(reader: ShapeReader, fields: _Fields) -> None:
         c.unexpected(f"a parameter of the tile type, as in key=value; {_VALID_BY_KEY}")
     if key == "dtype" and find_dtype(c.text.removeprefix("!pto.")) is None:
         memories = [m.name.lower() for m in Loc]
-        listed = f"a memory ({', '.join(memories)}), an element type, dimensions (16x16xf32) or key=value"
-        c.fail(f"got {c.found()}{suggestion(c.text, memories)}; allowed: {listed}")
+        forms = f"a memory ({', '.join(memories)}), an element type, dimensions (16x16xf32) or key=value"
+        c.fail(f"got {c.found()}{suggestion(c.text, memories)}; allowed: {forms}")
     if c.kind is Kind.QUESTION or (c.kind is Kind.INTEGER_LIT and not _is_code(key, c.text)):
         c.unexpected(f"{_expected(key)}; {_VALID_BY_KEY}")
     _store(reader, fields, key, _read_value(reader, key), start)
@@ -493,9 +493,9 @@ class TypeReader(ShapeReader):
             c.advance()
             return alias
         extent = _EXTENT.match(c.source, c.start)
-        if extent is not None and (known := self._seen(extent.group())) is not None:
+        if extent is not None and (entry := self._seen(extent.group())) is not None:
             c.seek(extent.end())
-            return known
+            return entry
         start = c.start
         c.deeper("a type")
         t = self._dispatch()
@@ -510,12 +510,12 @@ class TypeReader(ShapeReader):
 
     def _seen(self, text: str) -> ir.Type | None:
         """The type of a text that was read before."""
-        known = self._known.get(text)
-        if known is None and (known := _READ.get(text)) is not None:
-            self._known[text] = known
+        entry = self._known.get(text)
+        if entry is None and (entry := _READ.get(text)) is not None:
+            self._known[text] = entry
             name = text[len("!pto.") : text.index("<")]
             self.spelled |= {name} & set(TILE_NAMES)
-        return known
+        return entry
 
     def starts(self) -> bool:
         """Whether the current token begins a type."""
@@ -552,15 +552,15 @@ class TypeReader(ShapeReader):
         if c.kind is not Kind.EXCLAMATION_IDENT and c.kind is not Kind.BARE_IDENT:
             c.unexpected("a type")
         name = c.text.removeprefix("!").removeprefix("pto.")
-        known = (*TILE_NAMES, *VIEWS, *OPAQUE, "ptr", CONV_NAME, *_LOCAL)
+        type_names = (*TILE_NAMES, *VIEWS, *OPAQUE, "ptr", CONV_NAME, *_LOCAL)
         if c.text.startswith("!pto.") and (element := ir.find_dtype(name)) is not None:
             c.advance()
             return ir.ScalarType(self.counted("!pto.", element))
         if c.text.startswith("!pto.") and formats.is_register_type(name):
             return read_register(self)
-        if not c.text.startswith(("!pto.", "pto.")) or name not in known:
+        if not c.text.startswith(("!pto.", "pto.")) or name not in type_names:
             aliases = [alias.removeprefix("!") for alias in self._aliases]
-            close = names.suggestion(name, known, "!pto.") or names.suggestion(name, aliases, "!")
+            close = names.suggestion(name, type_names, "!pto.") or names.suggestion(name, aliases, "!")
             c.fail(f"got the unknown type {c.found()}{close}")
         start = c.start
         c.advance()

@@ -122,7 +122,7 @@ def _entries(program: Program) -> list[str | None]:
 
 
 def _entry(
-    found: Verdict, programs: tuple[Program, Program], entry: str | None, how: Comparing, file: Path
+    verdict: Verdict, programs: tuple[Program, Program], entry: str | None, how: Comparing, file: Path
 ) -> Verdict:
     """The verdict on an entry function: on generated inputs, or on that of a file where there is one."""
     before, after = programs
@@ -130,22 +130,22 @@ def _entry(
     try:
         profile = translation.pair(before, before, how.profile, **options).before.profile.name
     except PtoError as error:
-        return replace(found, kind="skipped", message=f"before: {_line(error)}")
+        return replace(verdict, kind="skipped", message=f"before: {_line(error)}")
     try:
         both = translation.pair(before, after, profile, **options)
     except PtoError as error:
-        return replace(found, kind="rejected", message=f"after: {_line(error)}")
+        return replace(verdict, kind="rejected", message=f"after: {_line(error)}")
     both = replace(both, ulp=how.ulp, open=how.open, run=run)
     try:
         result = _result(both, how, file)
     except (FileError, PtoError) as error:
-        return replace(found, kind="skipped", message=_line(error))
+        return replace(verdict, kind="skipped", message=_line(error))
     if result.failure is None:
-        return replace(found, inputs=result.compared, open=result.left)
+        return replace(verdict, inputs=result.compared, open=result.left)
     failure = result.failure
     where = locate(both, failure)
     return replace(
-        found,
+        verdict,
         kind="different",
         message=str(failure),
         inputs=result.compared,
@@ -160,19 +160,19 @@ def _entry(
 
 def _result(both: Pair, how: Comparing, file: Path) -> Result:
     """What the input in a file shows, where there is one, and then generated ones."""
-    given = Result(0)
+    first = Result(0)
     if file.is_file():
         values, _ = read_inputs(both.before, str(file))  # pyright: ignore[reportArgumentType]
-        given = translation.compare(both, values)
-    if given.failure is not None:
-        return given
+        first = translation.compare(both, values)
+    if first.failure is not None:
+        return first
     try:
         result = translation.validate(both, how.count, how.seed)
     except ArgumentError:
-        if given.compared:
-            return given
+        if first.compared:
+            return first
         raise
-    return given.joined(result)
+    return first.joined(result)
 
 
 def locate(both: Pair, failure: Failure) -> Parting | None:
@@ -207,13 +207,13 @@ def _broken(failure: Failure) -> str:
 Told = Callable[[Verdict], None]
 
 
-def compare_all(jobs: Sequence[Job], how: Comparing, workers: int, told: Told) -> list[Verdict]:
+def compare_all(jobs: Sequence[Job], how: Comparing, workers: int, report: Told) -> list[Verdict]:
     """The verdicts on some programs, in their order; ``workers`` processes find them."""
     table: dict[str, Verdict] = {}
     if workers == 1 or len(jobs) == 1:
         for job in jobs:
             table[job.name] = compare_files(job.name, job.before, job.after, how)
-            told(table[job.name])
+            report(table[job.name])
     else:
         with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
             started: dict[Future[Verdict], Job] = {
@@ -223,22 +223,22 @@ def compare_all(jobs: Sequence[Job], how: Comparing, workers: int, told: Told) -
                 name = started[future].name
                 error = future.exception()
                 table[name] = future.result() if error is None else Verdict(name, "skipped", f"{error}")
-                told(table[name])
+                report(table[name])
     return [table[job.name] for job in jobs]
 
 
-def series(listed: Sequence[Path], how: Comparing, told: Told) -> list[Verdict]:
+def series(dumps: Sequence[Path], how: Comparing, report: Told) -> list[Verdict]:
     """For each program of a series of dumps, which of them is the first that differs from the first one.
 
     The dumps between are searched by halves, as if what is broken once stays broken.
     """
     names = [""]
-    if listed[0].is_dir():
-        names = [job.name for job in pairs(listed[0], listed[-1])[0]]
+    if dumps[0].is_dir():
+        names = [job.name for job in pairs(dumps[0], dumps[-1])[0]]
     verdicts = []
     for name in names:
-        verdicts.append(_bisected(name, [p / name if name else p for p in listed], how))
-        told(verdicts[-1])
+        verdicts.append(_bisected(name, [p / name if name else p for p in dumps], how))
+        report(verdicts[-1])
     return verdicts
 
 
@@ -288,13 +288,13 @@ _VIEWS = (PtrType, TensorViewType, PartitionViewType)
 def new_warnings(before: Program, after: Program, profile: Profile | ProfileName | None) -> list[Diagnostic]:
     """The warnings about one program that the other one does not get, wherever the texts have them."""
     old = Counter(map(_said, verify(before, profile)))
-    listed = []
+    warnings = []
     for finding in verify(after, profile):
         if old[_said(finding)]:
             old[_said(finding)] -= 1
         elif finding.severity == "warning":
-            listed.append(finding)
-    return listed
+            warnings.append(finding)
+    return warnings
 
 
 def _said(finding: Diagnostic) -> tuple[str | None, ...]:

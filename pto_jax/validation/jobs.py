@@ -45,31 +45,33 @@ def _programs(folder: Path) -> dict[Path, Path]:
     return {p.relative_to(folder).with_suffix(""): p for p in reversed(files)}
 
 
-def _of_name(key: Path, listed: Collection[Path]) -> Path:
+def _of_name(key: Path, paths: Collection[Path]) -> Path:
     """The only path with the name of another one, or with that of its cube kernel."""
     for name in (key.name, f"{key.name}_aic"):
-        results = [k for k in listed if k.name == name]
+        results = [k for k in paths if k.name == name]
         if len(results) == 1:
             return results[0]
     return key
 
 
-def dumps(given: Sequence[Path]) -> list[Path]:
+def dumps(paths: Sequence[Path]) -> list[Path]:
     """The dumps of a series in their order; those of a single folder are its files in order of their names.
 
     ArgumentError for fewer than two.
     """
-    listed = list(given)
-    if len(listed) == 1 and listed[0].is_dir():
-        listed = sorted(listed[0].iterdir())
-        listed = [p for p in listed if p.suffix == ".pto"] or [p for p in listed if p.is_dir()]
-    missing = next((p for p in listed if not p.exists()), None)
+    dumps_in_order = list(paths)
+    if len(dumps_in_order) == 1 and dumps_in_order[0].is_dir():
+        dumps_in_order = sorted(dumps_in_order[0].iterdir())
+        dumps_in_order = [p for p in dumps_in_order if p.suffix == ".pto"] or [
+            p for p in dumps_in_order if p.is_dir()
+        ]
+    missing = next((p for p in dumps_in_order if not p.exists()), None)
     if missing is not None:
         raise FileError(f"{missing}: no such file or folder")
-    if len(listed) < 2:
+    if len(dumps_in_order) < 2:
         raise ArgumentError(
             "--series: got fewer than two dumps", allowed="files, folders, or one folder of them"
         )
-    if len({p.is_dir() for p in listed}) > 1:
+    if len({p.is_dir() for p in dumps_in_order}) > 1:
         raise ArgumentError("--series: files and folders", allowed="all of one kind")
-    return listed
+    return dumps_in_order

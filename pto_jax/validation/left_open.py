@@ -30,10 +30,10 @@ class LeftOpen:
 
     def mask(self, name: str, words: NDArray[Any]) -> NDArray[np.bool_]:
         """The open elements of a result, in the shape of its words."""
-        found = self.masks.get(name)
-        if found is None or found.size != words.size:
+        mask = self.masks.get(name)
+        if mask is None or mask.size != words.size:
             return np.zeros(words.shape, np.bool_)
-        return found.reshape(words.shape)
+        return mask.reshape(words.shape)
 
 
 def left_open(kernel: Kernel, inputs: Mapping[str, NDArray[Any]]) -> LeftOpen:
@@ -46,16 +46,16 @@ def left_open(kernel: Kernel, inputs: Mapping[str, NDArray[Any]]) -> LeftOpen:
     >>> opened.masks["q"].sum().item(), opened.reasons["q"]
     (1, ('undefined: division by zero (tdiv at <text>:1:1)',))
     """
-    given = {a.name: _input(a.type, inputs[a.name]) for a in kernel.arguments}
-    case = Case("0", 0, 0, kernel.profile, kernel.program, given, {}, kernel.grid, kernel.entry)
+    values = {a.name: _input(a.type, inputs[a.name]) for a in kernel.arguments}
+    case = Case("0", 0, 0, kernel.profile, kernel.program, values, {}, kernel.grid, kernel.entry)
     try:
-        found = expectation(case)
+        expected = expectation(case)
     except (ExecutionError, NotExecutableError):
         return LeftOpen()
     reasons: dict[str, tuple[str, ...]] = {}
-    for gap in found.gaps:
+    for gap in expected.gaps:
         reasons[gap.output] = (*reasons.get(gap.output, ()), gap.reason)
-    return LeftOpen({name: ~mask for name, mask in found.compared.items()}, reasons)
+    return LeftOpen({name: ~mask for name, mask in expected.compared.items()}, reasons)
 
 
 def _input(t: Any, array: NDArray[Any]) -> Input:

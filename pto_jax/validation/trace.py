@@ -184,9 +184,9 @@ class _Watcher(ReferenceMachine):
         kept: Trace,
         order: Mapping[str, int],
         resolved: ResolvedProgram,
-        given: tuple[Policy, Mapping[str, Any], int],
+        arguments: tuple[Policy, Mapping[str, Any], int],
     ) -> None:
-        super().__init__(*given)
+        super().__init__(*arguments)
         self._kept, self._order, self._resolved = kept, order, resolved
         self._open: tuple[Event, tuple[Value, ...], Scope] | None = None
 
@@ -334,14 +334,14 @@ class _Search:
             other = next(((x, y) for (m, x), (n, y) in pairs if m != n), None)
             if other is None or other[0] is None or other[1] is None:
                 return parted
-            made, also = self.before.writer(other[0], a), self.after.writer(other[1], b)
-            if made is not None and made not in self.there:
-                return Parting(self.before.events[made].op, None)
+            writer, also = self.before.writer(other[0], a), self.after.writer(other[1], b)
+            if writer is not None and writer not in self.there:
+                return Parting(self.before.events[writer].op, None)
             if also is not None and also not in self.here:
                 return Parting(None, self.after.events[also].op)
-            if made is None or also is None or self.there[made] != also or not self._differ(made, also):
+            if writer is None or also is None or self.there[writer] != also or not self._differ(writer, also):
                 return parted
-            a, b = made, also
+            a, b = writer, also
 
     def _differ(self, a: int, b: int) -> bool:
         return self.before.events[a].contents != self.after.events[b].contents

@@ -374,7 +374,7 @@ def _words(d: DType, array: Array) -> Array:
 
 
 def _inputs(
-    both: Pair, seed: int, number: int, given: Mapping[str, int], accepted: Mapping[str, Array]
+    both: Pair, seed: int, number: int, scalars: Mapping[str, int], accepted: Mapping[str, Array]
 ) -> Iterator[dict[str, Array]]:
     """Inputs to try, one after the other, as arrays by argument name.
 
@@ -385,20 +385,22 @@ def _inputs(
         rng = np.random.default_rng((seed, number, attempt))
         style = STYLES[(number + attempt) % len(STYLES)]
         late = attempt >= ATTEMPTS // 2
-        drawn = {a.name: _value(both, rng, i, style, pool, given, late) for i, a in enumerate(both.arguments)}
+        drawn = {
+            a.name: _value(both, rng, i, style, pool, scalars, late) for i, a in enumerate(both.arguments)
+        }
         if attempt % 2:
-            known = accepted if attempt % 4 == 1 else {}
-            drawn |= known or _suited(both, drawn, given, (seed, number, attempt))
+            repeated = accepted if attempt % 4 == 1 else {}
+            drawn |= repeated or _suited(both, drawn, scalars, (seed, number, attempt))
         yield drawn
 
 
 def _suited(
-    both: Pair, drawn: Mapping[str, Array], given: Mapping[str, int], seeds: tuple[int, ...]
+    both: Pair, drawn: Mapping[str, Array], scalars: Mapping[str, int], seeds: tuple[int, ...]
 ) -> dict[str, Array]:
     """Integers and tables with which nothing in the program before leaves what it is a part of."""
     kernel = both.before
     function = entries.select_entry(kernel.program, kernel.entry)
-    if given or not suits(kernel.program, function):
+    if scalars or not suits(kernel.program, function):
         return {}
     numbers = {name: int(drawn[name]) for name in integers(function)}
     fitted = fit(

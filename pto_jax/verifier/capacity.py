@@ -136,16 +136,16 @@ def _reserved(op: Op) -> Iterator[tuple[Loc, Part]]:
 def _error(profile: Profile, loc: Loc, peak: _Peak) -> Diagnostic:
     place, capacity = loc.name.lower(), profile.capacity[loc]
     largest = sorted(peak.parts, key=lambda part: -part.bytes)
-    listed = [str(part) for part in largest[:NAMED]]
+    tiles = [str(part) for part in largest[:NAMED]]
     if len(largest) > NAMED:
         rest = sum(part.bytes for part in largest[NAMED:])
-        listed.append(f"{len(largest) - NAMED} more {rest}")
+        tiles.append(f"{len(largest) - NAMED} more {rest}")
     parts = -(-peak.bytes // capacity)
     ways = f"work on 1/{parts} of the rows at a time, or store and reuse a tile before the next one is filled"
     return Diagnostic(
         # Larger scaling tiles than the headers have room for are accepted by assemblers, as single ones are.
         "warning" if loc == Loc.SCALING else "error",
-        f"tiles that live here take {peak.bytes} bytes of the {place} buffer: {', '.join(listed)}; "
+        f"tiles that live here take {peak.bytes} bytes of the {place} buffer: {', '.join(tiles)}; "
         f"allowed on {profile.name}: {capacity}; try: {ways}",
         peak.op.span if peak.op is not None else None,
         peak.op.name if peak.op is not None else None,
@@ -163,11 +163,11 @@ class _Search:
 
     def peaks(self, function: Function) -> dict[Loc, _Peak]:
         """What a function needs of each buffer; a function that calls itself counts once."""
-        known = self._known.get(function.name)
-        if known is None:
+        peaks = self._known.get(function.name)
+        if peaks is None:
             self._known[function.name] = {}
-            known = self._known[function.name] = self._computed(function)
-        return known
+            peaks = self._known[function.name] = self._computed(function)
+        return peaks
 
     def _computed(self, function: Function) -> dict[Loc, _Peak]:
         return self.walk(function).peaks()

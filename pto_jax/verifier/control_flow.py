@@ -105,13 +105,13 @@ def _findings(op: Op, constants: Mapping[str, int]) -> Iterator[_Found]:
             )
 
 
-def fits(given: Type, wanted: Type) -> bool:
+def fits(actual: Type, expected: Type) -> bool:
     """Whether a value may be handed over as one of the wanted type."""
-    if isinstance(given, UnknownType) or isinstance(wanted, UnknownType):
+    if isinstance(actual, UnknownType) or isinstance(expected, UnknownType):
         return True
-    if isinstance(given, TileType) and isinstance(wanted, TileType):
-        return functions.same_use(wanted, given) and given.valid == wanted.valid
-    return given == wanted
+    if isinstance(actual, TileType) and isinstance(expected, TileType):
+        return functions.same_use(expected, actual) and actual.valid == expected.valid
+    return actual == expected
 
 
 def _regions(op: Op, count: int) -> Iterator[_Found]:
@@ -124,10 +124,10 @@ def _listed(types: Sequence[Type]) -> str:
 
 
 def _agree(
-    op: Op, given: Sequence[Type], wanted: Sequence[Type], what: str, at: Op | None
+    op: Op, actual: Sequence[Type], expected: Sequence[Type], what: str, at: Op | None
 ) -> Iterator[_Found]:
-    if len(given) != len(wanted) or not all(map(fits, given, wanted)):
-        yield "carried-types", f"{what}: got {_listed(given)}; allowed: {_listed(wanted)}", at
+    if len(actual) != len(expected) or not all(map(fits, actual, expected)):
+        yield "carried-types", f"{what}: got {_listed(actual)}; allowed: {_listed(expected)}", at
 
 
 def _yielded(

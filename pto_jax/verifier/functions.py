@@ -102,8 +102,8 @@ def _entries(program: ir.Program) -> Iterator[Diagnostic]:
             message = f"entry @{function.name} has no body; allowed: a definition"
             yield _error("entry", message, function.span)
         if function.results:
-            listed = ", ".join(str(t) for t in function.results)
-            message = f"entry @{function.name} returns {listed}; allowed: an entry returns nothing"
+            results = ", ".join(str(t) for t in function.results)
+            message = f"entry @{function.name} returns {results}; allowed: an entry returns nothing"
             yield _error("entry", message, function.span)
 
 
@@ -177,8 +177,8 @@ def _call_cycles(program: ir.Program) -> Iterator[Diagnostic]:
                 pending += [callee for callee, _ in calls.get(name, [])]
         return False
 
-    for caller, listed in calls.items():
-        for callee, op in listed:
+    for caller, called in calls.items():
+        for callee, op in called:
             if reaches(callee, caller):
                 got = f"the call of @{callee} in @{caller} is recursive; allowed: calls without cycles"
                 yield _error("recursion", got, op.span, "call")
@@ -188,9 +188,9 @@ def _kernel(function: ir.Function) -> Iterator[Diagnostic]:
     """A function is a kernel of one core kind, or has sections, one after another."""
     kind = function.attrs.get("pto.kernel_kind")
     if kind is not None and not isinstance(kind, ir.KernelKind):
-        known = ", ".join(k.name.lower() for k in ir.KernelKind)
+        kinds = ", ".join(k.name.lower() for k in ir.KernelKind)
         yield _error(
-            "kernel-kind", f"kernel_kind = {kind} of @{function.name}; allowed: {known}", function.span
+            "kernel-kind", f"kernel_kind = {kind} of @{function.name}; allowed: {kinds}", function.span
         )
     for op in function.walk() if any(map(_of_section, traits_in(function))) else ():
         if not _is_section(op):
@@ -292,9 +292,9 @@ def call_findings(program: ir.Program, op: ir.Op) -> Iterator[Diagnostic]:
     callee = op.attrs.get("callee")
     function = program.function(callee.name) if isinstance(callee, ir.Symbol) else None
     if function is None:
-        known = ", ".join(f"@{f.name}" for f in program.functions)
+        names = ", ".join(f"@{f.name}" for f in program.functions)
         shown = f"@{callee.name}" if isinstance(callee, ir.Symbol) else "a function"
-        yield _error("callee", f"call of unknown {shown}; allowed: {known}", op.span, "call")
+        yield _error("callee", f"call of unknown {shown}; allowed: {names}", op.span, "call")
         return
     if len(op.ins) != len(function.args) or len(op.results) != len(function.results):
         yield _error(

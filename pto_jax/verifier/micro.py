@@ -85,9 +85,9 @@ def _choice_findings(op: Op, declared: MicroOperation) -> Iterator[Diagnostic]:
         if op.attrs.get(name) not in (None, True, False):
             yield error_of(op, "choices", f"got {name} = {op.attrs[name]}; allowed: true, false")
     for name, allowed_words in (*declared.choices.items(), *declared.clauses.items()):
-        given = op.attrs.get(name)
-        if given is not None and given not in allowed_words:
-            message = f'got {name} = "{given}"; allowed: {", ".join(allowed_words)}'
+        word = op.attrs.get(name)
+        if word is not None and word not in allowed_words:
+            message = f'got {name} = "{word}"; allowed: {", ".join(allowed_words)}'
             yield error_of(op, "choices", message)
 
 
@@ -128,9 +128,9 @@ def _register(
 ) -> str:
     if not isinstance(t, VRegType) or t.logical != logical:
         return "a register, as in " + ("!pto.vmi.vreg<64xf32>" if logical else "!pto.vreg<64xf32>")
-    known = bound.setdefault(letter, t)
-    if (known.dtype, known.lanes) != (t.dtype, t.lanes):
-        return str(known)
+    first = bound.setdefault(letter, t)
+    if (first.dtype, first.lanes) != (t.dtype, t.lanes):
+        return str(first)
     if elements and t.dtype.name not in elements:
         return f"elements {', '.join(elements)}"
     return ""
@@ -224,14 +224,14 @@ def _handed_in(scope: Op) -> Iterator[Diagnostic]:
 def _captures(scope: Op) -> Iterator[Diagnostic]:
     """A strict scope sees nothing from around it."""
     region = scope.regions[0]
-    known = {v.name for v in region.args}
+    defined = {v.name for v in region.args}
     for op in region.ops:
         for inner in op.walk():
-            known.update(v.name for v in inner.results)
-            known.update(v.name for r in inner.regions for v in r.args)
+            defined.update(v.name for v in inner.results)
+            defined.update(v.name for r in inner.regions for v in r.args)
     for inner in (inner for op in region.ops for inner in op.walk()):
         for value in inner.ins:
-            if value.name not in known:
+            if value.name not in defined:
                 message = (
                     f"{value} is used in a strict scope that does not capture it; allowed: captured values"
                 )

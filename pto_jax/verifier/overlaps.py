@@ -76,12 +76,12 @@ def overwrites(resolved: ResolvedProgram, function: Function) -> Iterator[tuple[
         ranges: dict[Loc | None, set[tuple[int, int]]] = {}
         for place in (places[i] for i in near):
             ranges.setdefault(place.loc, set()).add((place.start, place.end))
-        within = {loc: sorted(listed) for loc, listed in ranges.items()}
+        within = {loc: sorted(spans) for loc, spans in ranges.items()}
         replaces = lost_values(resolved, function, [of[id(op)] for op, _ in writers.values()], within)
         for i, (op, j) in writers.items():
-            known = replaces(of[id(op)], places[j].start, places[j].end)
+            complete = replaces(of[id(op)], places[j].start, places[j].end)
             # Of two tiles of one type at the same bytes most are one value that goes on.
-            if known or (known is None and places[i].bytes != places[j].bytes):
+            if complete or (complete is None and places[i].bytes != places[j].bytes):
                 yield op, places[j], places[i]
 
 

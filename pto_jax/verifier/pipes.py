@@ -233,11 +233,11 @@ def _numbers(side: _Side) -> Iterator[Diagnostic]:
             continue
         end = next((e for e in there if e.core == traits.core and e.number == number_of(op)), None)
         if end is None:
-            known = ", ".join(str(e.number) for e in there if e.core == traits.core) or "none"
+            numbers = ", ".join(str(e.number) for e in there if e.core == traits.core) or "none"
             core = "aic" if traits.core is KernelKind.CUBE else "aiv"
             message = (
                 f"id = {number_of(op)}, but no pipe of that id was initialised before it in "
-                f"@{side.function.name}; allowed: {known}; try: pto.{core}_initialize_pipe with this id"
+                f"@{side.function.name}; allowed: {numbers}; try: pto.{core}_initialize_pipe with this id"
             )
             yield error_of(op, "pipe-id", message)
             continue
@@ -277,9 +277,9 @@ def _imports(side: _Side, sides: Mapping[str, _Side]) -> Iterator[Diagnostic]:
         other = sides.get(peer.name)
         reserved = [o.attrs.get("name") for o in other.having("reserve")] if other else []
         if name not in reserved:
-            listed = ", ".join(f'"{r}"' for r in reserved) or "nothing"
+            buffers = ", ".join(f'"{r}"' for r in reserved) or "nothing"
             yield error_of(
-                op, "pipe-peer", f'"{name}" of @{peer.name}, which reserves {listed}; allowed: its buffers'
+                op, "pipe-peer", f'"{name}" of @{peer.name}, which reserves {buffers}; allowed: its buffers'
             )
 
 
@@ -302,8 +302,8 @@ def _pipes(sides: Mapping[str, _Side]) -> Iterator[_Pipe]:
     while left:
         pipe, grown = [left.pop(0)], True
         while grown:
-            known = {k for _, end in pipe for k in _keys(end)}
-            joined = [one for one in left if known & set(_keys(one[1]))]
+            keys = {k for _, end in pipe for k in _keys(end)}
+            joined = [one for one in left if keys & set(_keys(one[1]))]
             pipe += joined
             left = [one for one in left if not any(one is j for j in joined)]
             grown = bool(joined)
@@ -518,11 +518,11 @@ def _scales(side: _End) -> Iterator[Diagnostic]:
     if not kind:
         return
     for region in _regions(side.function.body):
-        known = False
+        scaled = False
         for op in region.ops:
-            known = known or (op.name == kind and number_of(op) == side.end.number)
+            scaled = scaled or (op.name == kind and number_of(op) == side.end.number)
             pushes = effects.traits_of(op).fifo == "push" and number_of(op) == side.end.number
-            if pushes and effects.traits_of(op).core is ir.KernelKind.CUBE and not known:
+            if pushes and effects.traits_of(op).core is ir.KernelKind.CUBE and not scaled:
                 yield _error(
                     op,
                     f"no {kind} with id = {side.end.number} before it in its block; allowed: one that sets "

@@ -79,16 +79,16 @@ class InstructionRules:
         self._language: Language = resolved.program.language or PRESENT
         self._legal = _legal(profile, level, self._language)
 
-    def check(self, op: Op, known: facts.OperandFacts) -> tuple[list[Diagnostic], Scratch | None]:
+    def check(self, op: Op, operand_facts: facts.OperandFacts) -> tuple[list[Diagnostic], Scratch | None]:
         """What is wrong with an instruction, and the bytes that it overwrites without naming them."""
         instruction = isa.find(op.name)
-        signature = _signature(op, instruction, known)
+        signature = _signature(op, instruction, operand_facts)
         legal = self._legal.get(signature)
         if legal is not None:
             return [], legal[0]
         resolved = self.resolved.of(op)
-        overwritten = hidden_scratch(op, self.profile, known.valid, resolved.bound)
-        diagnostics = self._findings(resolved, known)
+        overwritten = hidden_scratch(op, self.profile, operand_facts.valid, resolved.bound)
+        diagnostics = self._findings(resolved, operand_facts)
         if not diagnostics:
             if len(self._legal) >= _KEPT:
                 self._legal.clear()
@@ -96,29 +96,33 @@ class InstructionRules:
             self._legal[signature] = overwritten, (instruction, *types)
         return diagnostics, overwritten
 
-    def _findings(self, resolved: resolution.ResolvedOp, known: facts.OperandFacts) -> list[Diagnostic]:
+    def _findings(
+        self, resolved: resolution.ResolvedOp, operand_facts: facts.OperandFacts
+    ) -> list[Diagnostic]:
         """What is wrong by the sizes that the types of an instruction state.
 
         What only the constants of the text break breaks when it is executed: the assembler accepts it.
         """
-        diagnostics = self._objections(resolved, known, {})
-        for finding in self._objections(resolved, known, known.valid) if known.valid else ():
+        diagnostics = self._objections(resolved, operand_facts, {})
+        for finding in (
+            self._objections(resolved, operand_facts, operand_facts.valid) if operand_facts.valid else ()
+        ):
             if finding not in diagnostics:
                 message = f"{finding.message} (by constants; an error where it is executed)"
                 diagnostics.append(replace(finding, severity="warning", message=message))
         return diagnostics
 
     def _objections(
-        self, resolved: resolution.ResolvedOp, known: facts.OperandFacts, valid: Mapping[str, Valid]
+        self, resolved: resolution.ResolvedOp, operand_facts: facts.OperandFacts, valid: Mapping[str, Valid]
     ) -> list[Diagnostic]:
         """What the declaration of an instruction objects to, with further valid regions."""
         return check_op(
             resolved.op,
             self.profile,
             valid=valid,
-            constants=known.numbers,
-            shapes=known.extents,
-            layouts=known.layouts,
+            constants=operand_facts.numbers,
+            shapes=operand_facts.extents,
+            layouts=operand_facts.layouts,
             types=False,
             bound=resolved.bound,
             language=self._language,
@@ -126,7 +130,7 @@ class InstructionRules:
         )
 
 
-def _signature(op: Op, instruction: isa.Instruction | None, known: facts.OperandFacts) -> _Signature:
+def _signature(op: Op, instruction: isa.Instruction | None, operand_facts: facts.OperandFacts) -> _Signature:
     """What tells an instruction from others that the same rules hold for.
 
     Its declaration and its types count by identity: the reader gives types of one text one object. Attributes
@@ -146,7 +150,12 @@ def _signature(op: Op, instruction: isa.Instruction | None, known: facts.Operand
         tuple([first.setdefault(name, at) for at, name in enumerate(names)]),
         *(
             tuple(map(facts.get, names)) if facts else None
-            for facts in (known.numbers, known.valid, known.extents, known.layouts)
+            for facts in (
+                operand_facts.numbers,
+                operand_facts.valid,
+                operand_facts.extents,
+                operand_facts.layouts,
+            )
         ),
     )
 
@@ -182,15 +191,15 @@ def _handed_on(values: Iterable[Value], span: Span | None, name: str | None = No
 
 def _addresses(resolved: ResolvedProgram, function: Function) -> Iterator[Diagnostic]:
     """A pointer made of an integer is only the place of a scalar that is loaded or stored."""
-    made: set[str] = set()
+    derived: set[str] = set()
     for op in function.walk():
-        for value in op.ins if made else ():
+        for value in op.ins if derived else ():
             accesses = resolved.of(op).accesses()
-            if value.name in made and not any(e.indexed and v == value for e, v in accesses):
+            if value.name in derived and not any(e.indexed and v == value for e, v in accesses):
                 message = f"{value} is a pointer made of an integer; allowed: to load and store scalars"
                 yield error_of(op, "integer-pointer", message, value)
         if op.name == INTTOPTR:
-            made.update(v.name for v in op.results)
+            derived.update(v.name for v in op.results)
 
 
 #: Reads outside a valid region: a warning on one profile, an error for portable programs.
@@ -256,13 +265,13 @@ def _merge(by_profile: dict[str, list[Diagnostic]], selected: Profile) -> list[D
                 continue
             key = (d.span, d.instruction, d.operand, d.rule, error)
             merged.setdefault(key, (replace(d, severity="error") if error else d, []))[1].append(name)
-    listed = []
+    results = []
     for d, names in merged.values():
         everywhere = d.severity != "error" or (len(names) == len(by_profile) and d.rule not in _NOT_PORTABLE)
-        listed.append(
+        results.append(
             d if everywhere else replace(d, message=f"not portable: {', '.join(names)}: {d.message}")
         )
-    return _in_source_order(listed)
+    return _in_source_order(results)
 
 
 def _verify(program: Program, profile: Profile, limits: Limits, build: Build) -> list[Diagnostic]:
@@ -270,9 +279,9 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
     program = resolved.program
     if _within_limits(program, limits, sink):
         sink.add(too_many_trips(resolved))
-        listed = sorted(program.functions, key=lambda f: not f.external)
+        ordered = sorted(program.functions, key=lambda f: not f.external)
         rules = InstructionRules(resolved, profile, build.level)
-        checkers = {f.name: _Checker(rules, f, sink) for f in listed}
+        checkers = {f.name: _Checker(rules, f, sink) for f in ordered}
         for checker in checkers.values():
             checker.run()
         if any(checker.reserved for checker in checkers.values()):
@@ -322,11 +331,11 @@ class _Sink:
         self.found |= dict.fromkeys(findings)
 
 
-def _in_source_order(found: list[Diagnostic]) -> list[Diagnostic]:
+def _in_source_order(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
     def key(d: Diagnostic) -> tuple[int, int]:
         return (d.span.line, d.span.col) if d.span is not None else (0, 0)
 
-    return sorted(found, key=key)
+    return sorted(diagnostics, key=key)
 
 
 def _within_limits(program: Program, limits: Limits, sink: _Sink) -> bool:
@@ -452,11 +461,11 @@ class _Checker:
     def op(self, op: Op) -> None:
         for value in (*op.ins, *op.outs):
             self.use(value, op)
-        known = self.facts.of(op)
+        operand_facts = self.facts.of(op)
         if isa.find(op.name) is not None:
-            self.instruction(op, known)
+            self.instruction(op, operand_facts)
         else:
-            self.structure(op, known)
+            self.structure(op, operand_facts)
         for region in op.regions:
             self.region(region, op)
             if op.name == GRAPH:
@@ -464,11 +473,11 @@ class _Checker:
         for value in op.results:
             self.redefined(value, op)
             self.define(value, op.span, op.name, whole=_makes(op))
-        self.place(op, known)
+        self.place(op, operand_facts)
 
-    def instruction(self, op: Op, known: OperandFacts) -> None:
+    def instruction(self, op: Op, operand_facts: OperandFacts) -> None:
         """Check an instruction, and note what it overwrites."""
-        diagnostics, overwritten = self.rules.check(op, known)
+        diagnostics, overwritten = self.rules.check(op, operand_facts)
         self.sink.extend(diagnostics)
         bound = self.rules.resolved.of(op).bound
         if bound is not None:
@@ -476,12 +485,12 @@ class _Checker:
         if overwritten is not None:
             self.reserved.append(Reserved(*overwritten, op.name, op.span))
 
-    def structure(self, op: Op, known: OperandFacts) -> None:
+    def structure(self, op: Op, operand_facts: OperandFacts) -> None:
         """Check an operation that is no instruction."""
         if op.name.startswith("arith.") or op.name == CAST:
             self.sink.add(scalars.arith_finding(op))
         elif op.name.startswith("scf."):
-            self.sink.add(control_flow.control_finding(op, known.numbers))
+            self.sink.add(control_flow.control_finding(op, operand_facts.numbers))
         elif op.name == GRAPH:
             self.sink.extend(control_flow.block_findings(op))
         elif op.name == "call":
@@ -504,24 +513,24 @@ class _Checker:
             self.sink.extend(micro.scope_findings(self.function))
         self.sink.extend(micro.micro_findings(op, declared, self.rules.profile))
 
-    def place(self, op: Op, known: OperandFacts) -> None:
+    def place(self, op: Op, operand_facts: OperandFacts) -> None:
         """Note where a tile lies, for what overlaps."""
         value, address = placed(op) or (None, None)
         if value is None or not isinstance(value.type, TileType):
             return
-        t, start = value.type, known.number(address)
+        t, start = value.type, operand_facts.number(address)
         if address is None:
             self.unplaced.append(Place(t.loc, 0, t.bytes, value.name, op.span, op.name))
         elif start is not None:
             self.places.append(Place(t.loc, start, start + t.bytes, value.name, op.span, op.name))
 
     def use(self, value: Value, op: Op) -> None:
-        known = self.types.get(value.name)
+        defined = self.types.get(value.name)
         where = value.span or op.span
-        if known is None:
+        if defined is None:
             self.error(f"{value} is not defined here", where, op.name, "defined")
-        elif not functions.same_use(known, value.type):
-            self.error(f"{value} is used as {value.type} but defined as {known}", where, op.name, "defined")
+        elif not functions.same_use(defined, value.type):
+            self.error(f"{value} is used as {value.type} but defined as {defined}", where, op.name, "defined")
 
     def redefined(self, value: Value, op: Op) -> None:
         if value.name in self.types:

@@ -37,8 +37,8 @@ def arith_finding(op: Op) -> Diagnostic | None:
     """
     rule = _RULES.get(op.name)
     if rule is None:
-        known = ", ".join(sorted(n.removeprefix("arith.") for n in _RULES if n != CAST))
-        return error_of(op, "supported", f"is not supported by this version; of arith it has: {known}")
+        operations = ", ".join(sorted(n.removeprefix("arith.") for n in _RULES if n != CAST))
+        return error_of(op, "supported", f"is not supported by this version; of arith it has: {operations}")
     finding = rule(op)
     return error_of(op, "scalar-types", finding) if finding is not None else None
 
@@ -71,15 +71,15 @@ def _counted(sources: int, rule: _Rule) -> _Rule:
 
 
 def _one_type(values: tuple[Value, ...]) -> str | None:
-    known = [v for v in values if not isinstance(v.type, UnknownType)]
-    for v in known[1:]:
-        if v.type != known[0].type:
-            return f"{v} is {v.type}, {known[0]} is {known[0].type}; allowed: one type for both"
+    typed = [v for v in values if not isinstance(v.type, UnknownType)]
+    for v in typed[1:]:
+        if v.type != typed[0].type:
+            return f"{v} is {v.type}, {typed[0]} is {typed[0].type}; allowed: one type for both"
     return None
 
 
-def _first(*found: str | None) -> str | None:
-    return next((f for f in found if f is not None), None)
+def _first(*texts: str | None) -> str | None:
+    return next((f for f in texts if f is not None), None)
 
 
 def _uniform(sources: int, test: Callable[[DType], bool], words: str) -> _Rule:

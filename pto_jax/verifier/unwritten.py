@@ -90,14 +90,14 @@ def _store(function: Function, place: Span | None) -> str:
 
 def _executed(resolved: ResolvedProgram, function: Function) -> Iterator[Function]:
     """A function and all that it calls, directly or not."""
-    listed = {function.name: function}
+    functions = {function.name: function}
     pending = [function]
     while pending:
         caller = pending.pop()
         yield caller
         for _, callee in provenance.calls(resolved.program, caller):
-            if callee.name not in listed:
-                listed[callee.name] = callee
+            if callee.name not in functions:
+                functions[callee.name] = callee
                 pending.append(callee)
 
 
@@ -118,14 +118,14 @@ class Numbers:
         #: The numbers in every allocation and every block of addresses, so that only those are compared.
         self._at: dict[tuple[object, ...], list[int]] = {}
 
-    def of(self, found: addresses.Bytes) -> int:
+    def of(self, span: addresses.Bytes) -> int:
         """The number of some memory, a new one where it has none yet."""
-        number = self._numbers.setdefault(found, len(self.known))
+        number = self._numbers.setdefault(span, len(self.known))
         if number == len(self.known):
-            places = [self._at.setdefault(place, []) for place in _places(found)]
+            places = [self._at.setdefault(place, []) for place in _places(span)]
             around = sorted({i for place in places for i in place})
-            near = [i for i in around if self.known[i].overlaps(found)]
-            self.known.append(found)
+            near = [i for i in around if self.known[i].overlaps(span)]
+            self.known.append(span)
             for place in places:
                 place.append(number)
             self._near.append([*near, number])
@@ -138,15 +138,15 @@ class Numbers:
         return self._near[number]
 
 
-def _places(found: addresses.Bytes) -> Iterator[tuple[object, ...]]:
+def _places(span: addresses.Bytes) -> Iterator[tuple[object, ...]]:
     """Where other memory is looked up that may meet this one: allocations, blocks of addresses."""
-    if found.either:
-        yield from dict.fromkeys(place for one in found.either for place in _places(one))
+    if span.either:
+        yield from dict.fromkeys(place for one in span.either for place in _places(one))
         return
-    yield (found.root,)
-    if found.range is not None:
-        first, last = (min(max(n // _BLOCK, 0), _BLOCKS) for n in (found.range[0], found.range[1] - 1))
-        yield from ((found.loc, block) for block in range(first, last + 1))
+    yield (span.root,)
+    if span.range is not None:
+        first, last = (min(max(n // _BLOCK, 0), _BLOCKS) for n in (span.range[0], span.range[1] - 1))
+        yield from ((span.loc, block) for block in range(first, last + 1))
 
 
 @dataclass
@@ -203,9 +203,9 @@ class _Judge:
             _Walk(self, facts).block(function.body, state)
         _Walk(self, facts).block(function.body, state)
         # One warning for each tile: at its first read.
-        listed = {key[::2]: finding for key, finding in reversed(self.found.items())}
+        findings = {key[::2]: finding for key, finding in reversed(self.found.items())}
         self.found.clear()
-        return list(dict.fromkeys(listed.values()))
+        return list(dict.fromkeys(findings.values()))
 
 
 #: Of an operation: tiles that it reads, with the names of their allocations and the numbers of the bytes that

@@ -98,14 +98,14 @@ class Host:
             self.lines += ["#if defined(__CPU_SIM)", "    NPU_MEMORY_INIT(NPUArch::A5);", "#endif"]
         for argument in self.function.args:
             self.argument(argument)
-        made = self.results(names)
-        types = {v.name: v.type for v in (*self.function.args, *made)}
+        results = self.results(names)
+        types = {v.name: v.type for v in (*self.function.args, *results)}
         self.types = {name: types[name] for name in names}
-        text = self.writer.write(self.name, made)
+        text = self.writer.write(self.name, results)
         self.unit.functions.append(text)
-        for value in made:
+        for value in results:
             self.line(f"{self.writer.type(value.type)} {identifier(value.name)};")
-        self.call([identifier(v.name) for v in (*self.function.args, *made)])
+        self.call([identifier(v.name) for v in (*self.function.args, *results)])
         for name, t in self.types.items():
             self.save(name, t)
         head = ["", "static void execute(const std::string& from, const std::string& to)", "{"]
@@ -113,9 +113,9 @@ class Host:
 
     def results(self, names: list[str]) -> list[ir.Value]:
         """The tiles that a fragment makes and its caller wants to see."""
-        made = {v.name: v for op in self.function.body.ops for v in op.results}
+        values = {v.name: v for op in self.function.body.ops for v in op.results}
         arguments = {a.name for a in self.function.args}
-        return [made[n] for n in names if n in made and n not in arguments]
+        return [values[n] for n in names if n in values and n not in arguments]
 
     def argument(self, value: ir.Value) -> None:
         """Add what reads one of the program's arguments from its file."""
@@ -283,17 +283,17 @@ def source(case: Case, outputs: Iterable[str], mode: Mode) -> str:
 
     ``main`` takes the folders of the inputs, of the outputs, and of the expected outputs with their masks.
     """
-    made = translate(case, outputs, mode)
+    translation = translate(case, outputs, mode)
     simulator = "." if case.profile is CPU_SIM else SIMULATOR_FOLDER
     return "\n".join(
         [
             header(case, mode),
-            *([_BFLOAT16] if "bfloat16_t" in made.device + made.host else []),
+            *([_BFLOAT16] if "bfloat16_t" in translation.device + translation.host else []),
             "namespace kernel {",
-            made.device,
-            made.host,
+            translation.device,
+            translation.host,
             "} // namespace kernel",
-            main(case, made.results, simulator),
+            main(case, translation.results, simulator),
         ]
     )
 

@@ -220,8 +220,8 @@ def _part(writer: Writer, op: ir.Op) -> None:
     _view(writer, result, _layout(writer, view), f"{name}.data() + {moved}", _five(sizes, "1"), strides)
 
 
-def _five(given: list[str], lead: str) -> str:
-    return ", ".join([lead] * (5 - len(given)) + given)
+def _five(numbers: list[str], lead: str) -> str:
+    return ", ".join([lead] * (5 - len(numbers)) + numbers)
 
 
 def _view(

@@ -96,7 +96,7 @@ def tile(t: ir.TileType, op: ir.Op | None = None) -> str:
     if t.compact == ir.Compact.ROW_PLUS_ONE:
         raise refuse(op, f"has a tile with padded rows ({t}), which is not written in C++")
     rows, cols = ("DYNAMIC" if n is None else str(n) for n in valid_sizes(t))
-    listed = [
+    parameters = [
         f"TileType::{location(t.loc)}",
         t.dtype.cpp,
         str(t.rows),
@@ -110,11 +110,11 @@ def tile(t: ir.TileType, op: ir.Op | None = None) -> str:
         f"CompactMode::{camel(t.compact.name)}",
     ]
     plain = ir.TileType(t.dtype, t.rows, t.cols)
-    defaults = [*listed[:4], "BLayout::RowMajor", str(plain.rows), str(plain.cols)]
+    defaults = [*parameters[:4], "BLayout::RowMajor", str(plain.rows), str(plain.cols)]
     defaults += ["SLayout::NoneBox", "512", "PadValue::Null", "CompactMode::Null"]
-    while len(listed) > 4 and listed[-1] == defaults[len(listed) - 1]:
-        listed.pop()
-    return f"Tile<{', '.join(listed)}>"
+    while len(parameters) > 4 and parameters[-1] == defaults[len(parameters) - 1]:
+        parameters.pop()
+    return f"Tile<{', '.join(parameters)}>"
 
 
 @dataclass
@@ -154,11 +154,11 @@ class Places:
     _given: dict[int, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, resolved: ResolvedProgram, entry: Function, known: Mapping[str, int]) -> Places:
+    def of(cls, resolved: ResolvedProgram, entry: Function, scalars: Mapping[str, int]) -> Places:
         """The places of a program; ``known`` has the values of its entry's scalar arguments."""
         places = cls()
         ranges: list[tuple[Loc, int, int]] = []
-        for op, t, at in _addressed(resolved, entry, Entered(tuple(known.items()))):
+        for op, t, at in _addressed(resolved, entry, Entered(tuple(scalars.items()))):
             if at is None:
                 raise refuse(op, "has an address that is computed at run time; allowed: known ones")
             space = _space(t.loc)
