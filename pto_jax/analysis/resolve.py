@@ -37,6 +37,7 @@ from ..isa.traits import Effect, Resource
 from . import provenance
 from .facts import ANYWHERE, Entered, FunctionFacts, solve
 from .provenance import RegionWrites, callees, region_writes
+from .scopes import with_scopes
 
 
 def is_open(program: Program) -> bool:
@@ -185,10 +186,10 @@ class ResolvedOp(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ResolvedProgram:
-    """A program with its types completed, its operations bound, and the facts that follow from its text.
+    """A program with its types and vector scopes completed, its operations bound, and what follows from them.
 
     Everything is computed when it is first asked for, once. Facts are those of the operations of ``program``,
-    which is another object than the one that was resolved where types had to be filled in.
+    which is another object than the one that was resolved where types or scopes had to be added.
     """
 
     program: Program
@@ -276,9 +277,7 @@ class _ByIdentity:
 
 @lru_cache(maxsize=REMEMBERED)
 def _remembered(key: _ByIdentity) -> ResolvedProgram:
-    if not is_open(key.program):
-        return ResolvedProgram(key.program)
-    program = complete(key.program)
+    program = with_scopes(complete(key.program))
     return ResolvedProgram(program, is_open=is_open(program))
 
 

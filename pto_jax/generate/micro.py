@@ -284,11 +284,12 @@ class KernelWriter:
     # -- scopes ---------------------------------------------------------------------------------------
 
     def scope(self, samples: Sequence[MicroSample]) -> None:
-        """A vector scope: loads, operations, and the registers that it has made in memory."""
+        """A vector scope, some left to the assembler: loads, operations, and their registers in memory."""
         logical = bool(samples) and samples[0].operation.is_logical
         kind = LogicalWriter if logical else ScopeWriter
         writer = kind(self.state, [a for _, a in self.areas], self.keep)
-        loop = self.state.chance(0.15)
+        form = self.rng.random()
+        loop, left_out = form < 0.15, form > 0.9
         with writer.region(loop) as level:
             for _ in range(self.rng.randint(2, 3)):
                 d = element(self.rng.choice(_LOADED))
@@ -299,6 +300,10 @@ class KernelWriter:
             self.show(writer, writer.pool.registers[first:])
             if loop:
                 writer.barrier()
+        if left_out:
+            for op in level.ops:
+                self.state.emit(op)
+            return
         if not loop:
             self.state.emit(Op(SCOPES[0], regions=(ir.Region(tuple(level.ops)),)))
             return

@@ -379,9 +379,11 @@ TILE_TOPIC = Topic(
 _SHORT = [
     "Micro-operations are the level of the A5 vector core below tile instructions. Values are registers of "
     "256 bytes, predicates of 256 bits and addresses of the unified buffer, which tiles share with them by "
-    "bytes. A program may hold both. Everything that makes or takes a register stands in one pto.vecscope.",
+    "bytes. A program may hold both. Everything that makes or takes a register stands in one pto.vecscope; "
+    "where a text has none, operations in a row share one, as the assembler makes it.",
     "The same operations with the prefix vmi. work on any number of logical lanes.",
-    "Cube code (mad, copies of L0 and L1), SIMT code and the A3 form (pto.ub) are refused by name.",
+    "The cube unit has its own: copies between L1, L0 and UB, products, stores of accumulators.",
+    "SIMT code and the A3 form (pto.ub) are refused by name.",
 ]
 _TYPES = [
     ["!pto.vreg<64xf32>", "256 bytes as lanes of an element type; i16 has no sign, si16 and ui16 have one"],

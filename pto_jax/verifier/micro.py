@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
+from ..analysis.scopes import is_physical
 from ..errors import Diagnostic
 from ..ir import (
     AddressSpace,
@@ -41,11 +42,22 @@ SPACES = {
 
 
 def micro_findings(op: Op, declared: MicroOperation, profile: Profile) -> Iterator[Diagnostic]:
-    """What is wrong with a micro-operation by itself."""
+    """What is wrong with a micro-operation by itself.
+
+    Its own rules read types and words that are as declared, so they follow where nothing else is wrong.
+    """
     if profile.name != "a5":
         message = f"the profile {profile.name} has no micro-operations; allowed: a5"
         yield error_of(op, "profile", message)
         return
+    basic = [*_type_findings(op, declared), *_choice_findings(op, declared)]
+    yield from basic
+    for rule in () if basic else declared.rules:
+        yield from (error_of(op, "rule", message) for message in rule(op))
+
+
+def _type_findings(op: Op, declared: MicroOperation) -> Iterator[Diagnostic]:
+    """Operands and results of other numbers or types than declared."""
     needed = [w for w in declared.words[1] if not w.endswith("?")]
     if not len(needed) <= len(op.results) <= len(declared.words[1]):
         allowed = ", ".join(declared.results) or "none"
@@ -68,9 +80,6 @@ def micro_findings(op: Op, declared: MicroOperation, profile: Profile) -> Iterat
             yield error_of(
                 op, "types", f"{moved} is {moved.type}; allowed: {pointer.type}, as {pointer}", moved
             )
-    yield from _choice_findings(op, declared)
-    for rule in declared.rules:
-        yield from (error_of(op, "rule", message) for message in rule(op))
 
 
 def _choice_findings(op: Op, declared: MicroOperation) -> Iterator[Diagnostic]:
@@ -188,9 +197,12 @@ def _scopes(region: Region, inside: bool) -> Iterator[Diagnostic]:
         opens = opens_scope(op)
         if opens and inside:
             yield error_of(op, "scope", "a vector scope in another one; allowed: scopes one after the other")
-        state = next((v for v in (*op.ins, *op.results) if _physical(v.type)), None)
+        state = next((v for v in (*op.ins, *op.results) if is_physical(v.type)), None)
         if state is not None and not inside and not opens:
-            message = f"{state} is {state.type} outside a vector scope; allowed: inside pto.vecscope"
+            message = (
+                f"{state} is {state.type} outside a vector scope, and no scope can hold all that uses it"
+            )
+            message += "; allowed: in one pto.vecscope, or without a barrier, transfer or call in between"
             yield error_of(op, "scope", message, state)
         tiles = any(isinstance(v.type, TileType) for v in (*op.ins, *op.outs, *op.results))
         if inside and tiles and aliased(op) is None:
@@ -207,10 +219,6 @@ def _synchronises(op: Op) -> bool:
     """Whether an operation orders pipes, cores or caches; the assembler has those between scopes only."""
     order = traits_of(op).order
     return order is not None and order.through != "operation"
-
-
-def _physical(t: Type) -> bool:
-    return isinstance(t, AlignType) or (isinstance(t, VRegType | MaskType) and not t.logical)
 
 
 def _handed_in(scope: Op) -> Iterator[Diagnostic]:

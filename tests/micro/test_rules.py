@@ -64,7 +64,9 @@ def test_errors(body: str, message: str) -> None:
 
 
 def test_registers_belong_into_a_scope() -> None:
-    assert any("outside a vector scope" in m for m in findings("", LOAD))
+    ends = "pto.barrier #pto.pipe<PIPE_ALL>"
+    uses = "pto.vsts %v, %x_ub[%c0], %m : !pto.vreg<64xf32>, !pto.ptr<f32, ub>, !pto.mask<b32>"
+    assert any("outside a vector scope" in m for m in findings("", f"{LOAD}\n{ends}\n{MASK}\n{uses}"))
     assert not findings(f"{LOAD}\n{MASK}")
 
 

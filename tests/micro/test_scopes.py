@@ -1,0 +1,157 @@
+"""Vector scopes that a text leaves out: those that the assembler makes, and what none can hold."""
+
+import numpy as np
+import pytest
+
+import pto_jax as pto
+from pto_jax.analysis.resolve import resolve
+from pto_jax.ir import Op
+from tests.micro.programs import executed, kernel
+
+R = "!pto.vreg<64xf32>"
+M = "!pto.mask<b32>"
+P = "!pto.ptr<f32, ub>"
+MASK = f'%m = pto.pset_b32 "PAT_VL16" : {M}'
+COUNT = f"%n = arith.constant 70 : i32\n%m, %r = pto.plt_b32 %n : i32 -> {M}, i32"
+BARRIER = "pto.barrier #pto.pipe<PIPE_ALL>"
+
+
+def load(name: str, at: str = "%c0") -> str:
+    return f"%{name} = pto.vlds %x_ub[{at}] : {P} -> {R}"
+
+
+def double(name: str, of: str, mask: str = "m") -> str:
+    return f"%{name} = pto.vadd %{of}, %{of}, %{mask} : {R}, {R}, {M} -> {R}"
+
+
+def store(name: str, at: str = "%c64", mask: str = "m") -> str:
+    return f"pto.vsts %{name}, %x_ub[{at}], %{mask} : {R}, {P}, {M}"
+
+
+#: Bodies that one scope can hold.
+BODIES = {
+    "straight": [MASK, load("v"), double("w", "v"), store("w")],
+    "a number between": [MASK, load("v"), "%k = arith.addi %c64, %c64 : index", store("v", "%k")],
+    "a count that goes on": [
+        COUNT,
+        f"%last, %none = pto.plt_b32 %r : i32 -> {M}, i32",
+        load("v"),
+        double("w", "v", "last"),
+        store("w"),
+    ],
+    "a loop that carries a register": [
+        MASK,
+        load("v"),
+        f"%s = scf.for %i = %c0 to %c4 step %c1 iter_args(%acc = %v) -> ({R}) {{",
+        double("w", "acc"),
+        f"scf.yield %w : {R}",
+        "}",
+        store("s"),
+    ],
+    "a branch": [
+        MASK,
+        load("v"),
+        "%less = arith.cmpi slt, %c1, %c2 : index",
+        "scf.if %less {",
+        store("v"),
+        "}",
+    ],
+}
+
+
+def text(lines: list[str], *, scope: bool = False) -> str:
+    """A kernel of the lines, in a scope of the text or in none."""
+    whole = kernel("\n".join(lines), {"x": "f32"})
+    return whole if scope else whole.replace("    pto.vecscope {\n", "").replace("\n    }\n", "\n", 1)
+
+
+def names(lines: list[str], *, scope: bool = False) -> list[str]:
+    """The operations of a kernel after its scopes have been added."""
+    return [op.name for op in resolve(pto.parse(text(lines, scope=scope))).program.walk()]
+
+
+def scopes(lines: list[str]) -> list[Op]:
+    program = resolve(pto.parse(text(lines))).program
+    return [op for op in program.walk() if op.name == "vecscope"]
+
+
+def errors(lines: list[str]) -> list[str]:
+    found = pto.verify(pto.parse(text(lines)), profile="a5")
+    return [f"{d.instruction}: {d.message}" for d in found if d.severity == "error"]
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_what_can_share_a_scope_gets_one(name: str) -> None:
+    lines = BODIES[name]
+    assert sorted(names(lines)) == sorted(names(lines, scope=True))
+    x = np.arange(1024, dtype=np.float32)
+    bare, scoped = (executed(text(lines, scope=scope), {"x": x}) for scope in (False, True))
+    assert bare["x"].tobytes() == scoped["x"].tobytes() != x.tobytes()
+
+
+def test_the_text_is_printed_as_it_was_written() -> None:
+    program = pto.parse(text(BODIES["straight"]))
+    pto.verify(program, raise_on_error=True)
+    assert "vecscope" not in str(program)
+
+
+def test_masks_of_constants_are_computed_again_behind_a_barrier() -> None:
+    lines = [MASK, load("v"), store("v"), BARRIER, load("w", "%c64"), double("d", "w"), store("d", "%c128")]
+    first, second = scopes(lines)
+    assert [op.name for op in second.regions[0].ops] == ["pset_b32", "vlds", "vadd", "vsts"]
+    x = np.arange(1024, dtype=np.float32)
+    after = executed(text(lines), {"x": x})["x"]
+    np.testing.assert_array_equal(after[128:144], 2 * x[:16])
+    assert first.regions[0].ops[0] is not second.regions[0].ops[0]
+
+
+def test_a_chain_of_registers_is_computed_again_in_its_order() -> None:
+    dup = f"%one_f = arith.constant 1.5 : f32\n%a = pto.vdup %one_f, %m : f32, {M} -> {R}"
+    lines = [MASK, dup, double("b", "a"), store("b"), BARRIER, double("d", "b"), store("d", "%c128")]
+    x = np.zeros(1024, np.float32)
+    after = executed(text(lines), {"x": x})["x"]
+    assert (after[64], after[128], after[144]) == (3, 6, 0)
+
+
+def test_a_loop_with_a_barrier_has_its_scopes_inside() -> None:
+    loop = "%n = scf.for %i = %c0 to %c4 step %c1 iter_args(%k = %c0) -> (index) {"
+    lines = [loop, MASK, load("v", "%k"), store("v", "%k"), BARRIER]
+    lines += ["%next = arith.addi %k, %c64 : index", "scf.yield %next : index", "}"]
+    (scope,) = scopes(lines)
+    assert [op.name for op in scope.regions[0].ops] == ["pset_b32", "vlds", "vsts"]
+    assert not errors(lines)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([MASK, load("v"), BARRIER, store("v")], f"vlds: %v is {R[5:]} outside a vector scope"),
+        (
+            [
+                COUNT,
+                load("v"),
+                store("v"),
+                BARRIER,
+                "%k = arith.index_cast %r : i32 to index",
+                load("w", "%k"),
+            ],
+            f"plt_b32: %m is {M[5:]} outside a vector scope",
+        ),
+        (
+            [MASK, "scf.for %i = %c0 to %c4 step %c1 {", load("v"), store("v"), BARRIER, "}"],
+            f"pset_b32: %m is {M[5:]} outside a vector scope",
+        ),
+    ],
+    ids=["a load", "a count", "a mask before a loop with a barrier"],
+)
+def test_what_no_scope_can_hold_is_an_error(lines: list[str], message: str) -> None:
+    found = errors(lines)
+    assert any(m.startswith(message) and "no scope can hold all that uses it" in m for m in found), found
+
+
+@pytest.mark.parametrize("barrier", [True, False])
+def test_accesses_of_a_scope_that_is_left_out_are_judged(barrier: bool) -> None:
+    order = ['pto.mem_bar "VST_VLD"'] if barrier else []
+    lines = [BARRIER, MASK, load("v"), store("v", "%c0"), *order, load("w"), store("w"), BARRIER]
+    kinds = [finding.kind for finding in pto.races(pto.parse(text(lines)))]
+    assert kinds == ([] if barrier else ["race"])
