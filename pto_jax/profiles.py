@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from .errors import ArgumentError, nearest
-from .ir import BLayout, DType, Loc, Program
+from .ir import BLayout, DType, Loc, MaskType, Program, VRegType
 
 ProfileName = Literal["cpu_sim", "a2a3", "a5"]
 #: What a source lane outside its tile's valid region reads as: all-one bytes, the stored bytes,
@@ -161,7 +161,8 @@ DEVICES = ("Ascend910B", "Ascend910_93", *_A5_DEVICES)
 def profile_of_program(program: Program, arch: object = None) -> Profile:
     """The profile of a program for an architecture, by default that of its ``pto.target_arch``.
 
-    A ``pto.device-spec`` that names a device of A5 decides alone, as in the assembler.
+    A ``pto.device-spec`` that names a device of A5 decides alone, as in the assembler. Registers exist on a5
+    only, so that a program with registers that names no architecture is one of a5.
 
     >>> profile_of_program(Program((), (("pto.device-spec", "Ascend950"),)), "a3").name
     'a5'
@@ -169,7 +170,13 @@ def profile_of_program(program: Program, arch: object = None) -> Profile:
     device = program.setting("pto.device-spec")
     if isinstance(device, str) and device.startswith(_A5_DEVICES):
         return A5
-    return profile_of_arch(program.setting("pto.target_arch") if arch is None else arch)
+    arch = program.setting("pto.target_arch") if arch is None else arch
+    return A5 if arch is None and _has_registers(program) else profile_of_arch(arch)
+
+
+def _has_registers(program: Program) -> bool:
+    values = (v for op in program.walk() for v in op.results)
+    return any(isinstance(v.type, VRegType | MaskType) for v in values)
 
 
 def profile_of_arch(arch: object) -> Profile:

@@ -155,7 +155,7 @@ PROFILES_TOPIC = Topic(
             "Which profile",
             [
                 "--profile or profile=, else the program's pto.target_arch (a3 and a2a3 are a2a3, a5 is a5), "
-                "else a2a3.",
+                "else a5 where the program has registers, and a2a3 otherwise.",
             ],
             "prose",
         ),

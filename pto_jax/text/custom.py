@@ -1,7 +1,8 @@
 """Reader and printer of operations with a syntax entry in :mod:`.formats`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import zip_longest
 from typing import NoReturn
 
@@ -150,6 +151,8 @@ def _read_item(reader: Reader, fmt: Format, item: formats.Item, draft: Draft) ->
         case formats.DictItem():
             if c.kind is Kind.L_BRACE:
                 reader.attributes.dictionary(draft.attributes, draft.places, fmt.name)
+        case formats.FlagsItem():
+            _read_flags(c)
         case formats.AttrItem():
             _read_attribute(reader, fmt, item, draft)
         case formats.ImpliedItem(rule):
@@ -161,6 +164,19 @@ def _read_item(reader: Reader, fmt: Format, item: formats.Item, draft: Draft) ->
                     _read_item(reader, fmt, inner, draft)
         case formats.AnyOrderItem(parts):
             _read_any_order(reader, fmt, parts, draft)
+
+
+def _read_flags(c: Cursor) -> None:
+    while (words := formats.FLAGS.get(c.text)) is not None:
+        c.advance()
+        if words:
+            c.enclosed(Kind.LESS, partial(_flag, c, words))
+
+
+def _flag(c: Cursor, words: Sequence[str]) -> None:
+    if c.text not in words:
+        c.unexpected(", ".join(words))
+    c.advance()
 
 
 def _unexpected(c: Cursor, fmt: Format, text: str) -> NoReturn:
@@ -394,7 +410,7 @@ def _emit(  # noqa: C901 - one case per item
                 tokens.append(text)
         case formats.AttrItem():
             tokens.append(_attribute(op, item, operands))
-        case formats.ImpliedItem():
+        case formats.ImpliedItem() | formats.FlagsItem():
             pass
         case formats.OptionalItem(items, when):
             if _text_present(op, items, when, operands):

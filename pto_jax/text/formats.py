@@ -9,6 +9,7 @@ An entry is a sequence of items separated by blanks:
 ``^*``          the types of several results, separated by commas
 ``^``           the type of the result          ``{}``         an attribute dictionary, may be absent
 ``{+}``         a further dictionary, which is read and never printed
+``{~}``         words of MLIR that change no defined result (:data:`FLAGS`), read and never printed
 ``@name:kind``  an attribute in its own place   ``@a:int|$b``  an attribute or an operand
 ``(? ... ?)``   may be absent; ``(?r``: printed when there is a result, ``(?n``: when there is none, and
                 where the type differs from :data:`OPERAND_TYPES`, ``(?b``: always; ``(?t``: present exactly
@@ -65,6 +66,11 @@ class DictItem:
 
 
 @dataclass(frozen=True, slots=True)
+class FlagsItem:
+    """``{~}``: words of :data:`FLAGS`, any of them or none."""
+
+
+@dataclass(frozen=True, slots=True)
 class AttrItem:
     """An attribute; where ``operand`` is given an operand may stand in its place."""
 
@@ -96,8 +102,24 @@ class AnyOrderItem:
 
 
 Item: TypeAlias = (
-    LiteralItem | OperandItem | TypeItem | DictItem | AttrItem | ImpliedItem | OptionalItem | AnyOrderItem
+    LiteralItem
+    | OperandItem
+    | TypeItem
+    | DictItem
+    | FlagsItem
+    | AttrItem
+    | ImpliedItem
+    | OptionalItem
+    | AnyOrderItem
 )
+
+#: What MLIR's arithmetic lets a compiler assume, each with the words that it lists in angle brackets.
+FLAGS = {
+    "overflow": ("nsw", "nuw", "none"),
+    "fastmath": ("none", "reassoc", "nnan", "ninf", "nsz", "arcp", "contract", "afn", "fast"),
+    "exact": (),
+    "nneg": (),
+}
 
 
 def items_of(syntax: str) -> tuple[Item, ...]:
@@ -112,6 +134,8 @@ def items_of(syntax: str) -> tuple[Item, ...]:
 def _item(text: str) -> Item:
     if text in ("{}", "{+}"):
         return DictItem(further=text == "{+}")
+    if text == "{~}":
+        return FlagsItem()
     if text in ("^", "^*"):
         return TypeItem(("^",), many=text == "^*")
     match text[0], text[1:]:
@@ -174,9 +198,9 @@ _ASYNC_EVENT = "( $event , $session : !event , !session ) {} -> ^"
 _POP = "(? ( $valid_row , $valid_col ) ?) {} {+} -> ^"
 _POP_HALF = f"(? ( $valid_row , $valid_col ) ?) {{}} {_SUBBLOCK} {{+}} -> ^"
 _FREE = "(? ( $entry : !entry ) ?) {} {+}"
-_BINARY = "$lhs , $rhs {} : !lhs&rhs&^"
-_CAST = "$value {} : !value to ^"
-_COMPARE = "@predicate:word , $lhs , $rhs {} : !lhs&rhs =i1"
+_BINARY = "$lhs , $rhs {~} {} : !lhs&rhs&^"
+_CAST = "$value {~} {} : !value to ^"
+_COMPARE = "@predicate:word , $lhs , $rhs {~} {} : !lhs&rhs =i1"
 
 # Instructions by name: the syntax of each operation is a line of its own.
 _SYNTAX = {
@@ -301,7 +325,7 @@ _SYNTAX = {
     "arith.cmpi": _COMPARE,
     "arith.cmpf": _COMPARE,
     "arith.select": "$condition , $lhs , $rhs {} : !lhs&rhs&^",
-    "arith.negf": "$value {} : !value&^",
+    "arith.negf": "$value {~} {} : !value&^",
     **dict.fromkeys(
         """
         arith.addi arith.subi arith.muli arith.divsi arith.divui arith.ceildivsi arith.ceildivui

@@ -424,3 +424,24 @@ def test_an_unbound_condition_is_a_truth_value() -> None:
         """
     )
     assert [(v.name, str(v.type)) for v in program.functions[0].args] == [("n", "index"), ("go", "i1")]
+
+
+@pytest.mark.parametrize(
+    ("written", "printed"),
+    [
+        ("arith.addi %i, %i overflow<nsw, nuw> : i32", "arith.addi %i, %i : i32"),
+        ("arith.shrui %i, %i exact {x = 1} : i32", "arith.shrui %i, %i {x = 1} : i32"),
+        ("arith.mulf %f, %f fastmath<contract, nnan> : f32", "arith.mulf %f, %f : f32"),
+        ("arith.negf %f fastmath<fast> : f32", "arith.negf %f : f32"),
+        ("arith.cmpf olt, %f, %f fastmath<none> : f32", "arith.cmpf olt, %f, %f : f32"),
+        ("arith.extui %i nneg : i32 to i64", "arith.extui %i : i32 to i64"),
+    ],
+)
+def test_flags_of_arithmetic_are_read_and_change_nothing(written: str, printed: str) -> None:
+    program = parse(f"func.func @f(%i: i32, %f: f32) {{\n%r = {written}\nreturn }}")
+    assert f"%r = {printed}\n" in print_program(program)
+
+
+def test_an_unknown_flag_of_arithmetic_is_an_error() -> None:
+    with pytest.raises(ParseError, match="got 'fast'; allowed: nsw, nuw, none"):
+        parse("func.func @f(%i: i32) {\n%r = arith.addi %i, %i overflow<fast> : i32\nreturn }")
