@@ -201,21 +201,21 @@ class Settings:
     auto_sync: bool = False
     language: program.TextLanguage | None = None
 
-    def changed(self, given: Mapping[str, object]) -> Settings:
+    def changed(self, settings: Mapping[str, object]) -> Settings:
         """The settings with those that an editor sends; ArgumentError for what is none.
 
         >>> Settings().changed({"profile": "a5", "level": 3}).level
         3
         """
         names = [f.name for f in fields(self)]
-        for name, value in given.items():
+        for name, value in settings.items():
             if name not in names:
                 raise errors.ArgumentError(f"unknown setting {name!r}", allowed=", ".join(names))
             allowed = _ALLOWED[name]
             if not any(value is a or (type(value) is type(a) and value == a) for a in allowed):
                 words = ", ".join("null" if a is None else str(a).lower() for a in allowed)
                 raise errors.ArgumentError(f"setting {name}: got {value!r}", allowed=f"{words}")
-        return replace(self, **cast("dict[str, Any]", given))
+        return replace(self, **cast("dict[str, Any]", settings))
 
 
 _ALLOWED: Mapping[str, tuple[object, ...]] = {
@@ -419,8 +419,8 @@ def _attributes(line: str) -> list[Completion]:
     words = re.findall(r"[a-zA-Z_][\w$.]*", line)
     name = next((w for w in words if category(w) is Category.INSTRUCTION), "")
     instruction = isa.find(name)
-    listed = instruction.attributes if instruction is not None else ()
-    return [Completion(a.keys[0] if a.keys else a.name, "attribute", a.meaning) for a in listed]
+    declared = instruction.attributes if instruction is not None else ()
+    return [Completion(a.keys[0] if a.keys else a.name, "attribute", a.meaning) for a in declared]
 
 
 def _enumeration(word: str) -> str | None:

@@ -67,15 +67,15 @@ def formatted(source: str) -> str:
     >>> formatted("func.func @f() {\n%c =  arith.constant 1 : index // one\n return\n}")
     'func.func @f() {\n  %c = arith.constant 1 : index // one\n  return\n}\n'
     """
-    listed = [*tokens(source)]
+    all_tokens = [*tokens(source)]
     depth, position, lines = 0, 0, list[str]()
-    starts = [t.start for t in listed]
+    starts = [t.start for t in all_tokens]
     first = 0
     for line in source.split("\n"):
         end = position + len(line)
         while first < len(starts) and starts[first] < position:
             first += 1
-        inside = [t for t in listed[first:] if t.start < end] if line.strip() else []
+        inside = [t for t in all_tokens[first:] if t.start < end] if line.strip() else []
         leading = next((i for i, t in enumerate(inside) if t.kind not in _CLOSING), len(inside))
         text = _spaced(source, position, end, inside)
         if text or (lines and lines[-1]):
@@ -203,9 +203,9 @@ def actions(document: Document, diagnostic: Diagnostic, settings: Settings) -> l
     return results
 
 
-def _errors(listed: Sequence[Diagnostic]) -> int:
+def _errors(diagnostics: Sequence[Diagnostic]) -> int:
     # A text that cannot be read has one error, which hides what the verifier would find.
-    return sum(d.severity == "error" for d in listed) + 1000 * any(d.rule is None for d in listed)
+    return sum(d.severity == "error" for d in diagnostics) + 1000 * any(d.rule is None for d in diagnostics)
 
 
 def _candidates(document: Document, diagnostic: Diagnostic) -> Iterator[Action]:

@@ -43,10 +43,10 @@ class PtoServer(LanguageServer):
     def document(self, uri: str) -> documents.Document:
         """The present version of a text."""
         source = self.workspace.get_text_document(uri).source
-        known = self._read.get(uri)
-        if known is None or known.source != source:
-            known = self._read[uri] = documents.Document(uri, source)
-        return known
+        document = self._read.get(uri)
+        if document is None or document.source != source:
+            document = self._read[uri] = documents.Document(uri, source)
+        return document
 
     def forget(self, uri: str) -> None:
         """Drop a text that was closed."""
@@ -57,9 +57,9 @@ class PtoServer(LanguageServer):
         codec = self.workspace.get_text_document(uri).position_codec
         return Places(self.document(uri).source, codec)
 
-    def configure(self, given: object) -> None:
+    def configure(self, settings: object) -> None:
         """Take the settings that a client sends, under ``pto`` or as they are, and tell what is wrong."""
-        inner = given.get("pto", given) if isinstance(given, Mapping) else given
+        inner = settings.get("pto", settings) if isinstance(settings, Mapping) else settings
         if not isinstance(inner, Mapping):
             return
         try:
@@ -104,18 +104,18 @@ class Places:
             units += self._codec.client_num_units(character)
         return self._starts[at.line] + len(line)
 
-    def diagnostic(self, found: Diagnostic) -> lsp.Diagnostic:
+    def diagnostic(self, diagnostic: Diagnostic) -> lsp.Diagnostic:
         """A finding for the client; one without a place is at the first line."""
-        span = found.span
+        span = diagnostic.span
         line, column, length = (span.line - 1, span.col - 1, span.length) if span is not None else (0, 0, 1)
-        about = ": ".join(filter(None, (found.instruction, found.operand, found.message)))
+        about = ": ".join(filter(None, (diagnostic.instruction, diagnostic.operand, diagnostic.message)))
         return lsp.Diagnostic(
             lsp.Range(self._client(line, column), self._client(line, column + length)),
             about,
-            severity=_SEVERITIES[found.severity],
-            code=found.rule,
+            severity=_SEVERITIES[diagnostic.severity],
+            code=diagnostic.rule,
             source="pto-jax",
-            data={"fix": found.fix} if found.fix else None,
+            data={"fix": diagnostic.fix} if diagnostic.fix else None,
         )
 
     def range(self, name: documents.Name) -> lsp.Range:
@@ -126,16 +126,16 @@ class Places:
         """The place of some characters."""
         return lsp.Range(self.position(start), self.position(end))
 
-    def symbol(self, found: edits.Symbol) -> lsp.DocumentSymbol:
+    def symbol(self, symbol: edits.Symbol) -> lsp.DocumentSymbol:
         """An entry of the outline."""
         kinds = {"function": lsp.SymbolKind.Function, "value": lsp.SymbolKind.Variable}
         return lsp.DocumentSymbol(
-            found.name.text,
-            kinds[found.kind],
-            self.part(found.name.start, found.end),
-            self.range(found.name),
-            detail=found.detail or None,
-            children=[self.symbol(c) for c in found.children],
+            symbol.name.text,
+            kinds[symbol.kind],
+            self.part(symbol.name.start, symbol.end),
+            self.range(symbol.name),
+            detail=symbol.detail or None,
+            children=[self.symbol(c) for c in symbol.children],
         )
 
     def _client(self, line: int, column: int) -> lsp.Position:
@@ -272,5 +272,5 @@ def _answer_edits(server: PtoServer) -> None:
         return made
 
 
-def _item(found: documents.Completion) -> lsp.CompletionItem:
-    return lsp.CompletionItem(found.text, kind=_KINDS[found.kind], detail=found.detail or None)
+def _item(completion: documents.Completion) -> lsp.CompletionItem:
+    return lsp.CompletionItem(completion.text, kind=_KINDS[completion.kind], detail=completion.detail or None)

@@ -121,8 +121,8 @@ def _check_size(file: IO[bytes], allowed: int) -> int:
     size = os.fstat(file.fileno()).st_size
     if size > allowed:
         raise _Refused(f"has {size} bytes; at most {allowed} are allowed; {read.VARIABLE} sets another limit")
-    if (listed := _list_size(file, size)) > _MAX_LIST:
-        raise _Refused(f"its list of members has {listed} bytes; at most {_MAX_LIST} are read")
+    if (length := _list_size(file, size)) > _MAX_LIST:
+        raise _Refused(f"its list of members has {length} bytes; at most {_MAX_LIST} are read")
     return size
 
 
@@ -134,14 +134,14 @@ def _list_size(file: IO[bytes], size: int) -> int:
     at = tail.rfind(b"PK\5\6")
     if at < 0 or len(tail) < at + _END.size:
         raise zipfile.BadZipFile("no end record")
-    (listed,) = _END.unpack_from(tail, at)
+    (length,) = _END.unpack_from(tail, at)
     # The record of large archives stands before its locator, which stands before the end record.
     before = size - tail_size + at - _LOCATOR - _END64.size
     if before >= 0:
         file.seek(before)
         mark, listed64 = _END64.unpack(file.read(_END64.size))
-        listed = max(listed, listed64 if mark == b"PK\6\6" else 0)
-    return int(listed)
+        length = max(length, listed64 if mark == b"PK\6\6" else 0)
+    return int(length)
 
 
 def _check_members(members: list[zipfile.ZipInfo], size: int, allowed: int) -> None:

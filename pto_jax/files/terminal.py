@@ -29,7 +29,7 @@ def escaped(text: str) -> str:
     >>> escaped("red \x1b[31m")
     'red \\x1b[31m'
     """
-    return _STEERING.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    return _STEERING.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def one_line(text: str) -> str:

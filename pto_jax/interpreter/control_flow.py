@@ -372,7 +372,7 @@ class _Graph:
         self.meets = meeting_points({n: successors(b) for n, b in blocks.items()})
 
     def run(
-        self, label: str, given: tuple[Operand, ...], stop: str, scope: Scope, chosen: tuple[str, ...]
+        self, label: str, operands: tuple[Operand, ...], stop: str, scope: Scope, chosen: tuple[str, ...]
     ) -> Steps[tuple[Operand, ...]]:
         """Execute from a block on, up to the block ``stop``; what is handed to that one, or returned.
 
@@ -382,21 +382,21 @@ class _Graph:
         limit = machine.max_steps or MAX_BRANCHES
         for _ in range(limit + len(self.blocks)):
             if label == stop:
-                return given
+                return operands
             block = self.blocks[label]
-            for argument, operand in zip(block.args, given, strict=True):
+            for argument, operand in zip(block.args, operands, strict=True):
                 scope.bind(argument, operand)
             values = yield from self.interpreter.block(block, scope)
             last, targets = block.ops[-1], successors(block)
             if last.name == FUNCTION_END:
                 return values
             if last.name != BRANCH_IF:
-                label, given = targets[0], values
+                label, operands = targets[0], values
                 continue
             first = 1 + len(last.group("to0"))
             both, truth = (values[1:first], values[first:]), machine.known(values[0])
             if truth is not None:
-                label, given = targets[0 if truth else 1], both[0 if truth else 1]
+                label, operands = targets[0 if truth else 1], both[0 if truth else 1]
                 continue
             if label in chosen:
                 raise NotExecutableError(_loop(last))
@@ -406,7 +406,7 @@ class _Graph:
                 for to, handed in zip(targets, both, strict=True)
             ]
             frame = Frame(last, self.interpreter.modes, scope)
-            label, given = join, machine.branch(frame, values[0], arms)
+            label, operands = join, machine.branch(frame, values[0], arms)
         message = f"got more than {limit} branches; allowed: at most that many (max_steps)"
         raise ExecutionError(Diagnostic("error", message, self.op.span, self.op.name, rule="steps"))
 

@@ -170,14 +170,14 @@ def section_kind(op: Op) -> Kind | None:
 
 def _reachable(program: Program, *functions: Function) -> Iterator[Op]:
     """The operations of functions and of those that they call, once each."""
-    listed = {f.name: f for f in functions}
-    pending = list(listed.values())
+    functions_by_name = {f.name: f for f in functions}
+    pending = list(functions_by_name.values())
     while pending:
         for op in pending.pop().walk():
             yield op
             for callee in _callees(program, (op,)):
-                if callee.name not in listed:
-                    listed[callee.name] = callee
+                if callee.name not in functions_by_name:
+                    functions_by_name[callee.name] = callee
                     pending.append(callee)
 
 

@@ -355,17 +355,17 @@ def partnered(op: Op, shared: Block, core: Core) -> None:
         raise refused(op, f"a pipe without a {other} core; allowed: a program of both kinds of cores")
 
 
-def own_half(interpreter: Interpreter, op: Op, given: Operand | None) -> None:
+def own_half(interpreter: Interpreter, op: Op, number_of_half: Operand | None) -> None:
     """A core pushes and pops its own half; another one's is refused."""
-    if given is None or interpreter.machine.abstract:
+    if number_of_half is None or interpreter.machine.abstract:
         return
-    number = interpreter.machine.known(given)
+    number = interpreter.machine.known(number_of_half)
     if number != interpreter.core.subblock:
         got = "a number that only execution knows" if number is None else f"{number}"
         core = interpreter.core.subblock
         raise refused(op, f"aiv_subblockid {got} on vector core {core}; allowed: the number of the core")
 
 
-def refused(op: Op, found: str) -> NotExecutableError:
+def refused(op: Op, what: str) -> NotExecutableError:
     """The error of an operation on a pipe that is not executed."""
-    return NotExecutableError(Diagnostic("error", f"got {found}", op.span, op.name, rule="pipe"))
+    return NotExecutableError(Diagnostic("error", f"got {what}", op.span, op.name, rule="pipe"))

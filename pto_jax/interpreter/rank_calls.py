@@ -211,17 +211,17 @@ def _record(name: str, t: object) -> Record:
     return Record()
 
 
-def _peer(name: str, given: tuple[str, int | Sequence[int]], ranks: int) -> Part:
+def _peer(name: str, peer: tuple[str, int | Sequence[int]], ranks: int) -> Part:
     """The part of a buffer that is another rank's."""
     allowed = f'("x", R) or ("x", [R, ...]) with {ranks} ranks of 0 to {ranks - 1}'
     try:
-        buffer, which = given
-        listed = (which,) * ranks if isinstance(which, int) else tuple(map(int, which))
+        buffer, which = peer
+        ranks_of = (which,) * ranks if isinstance(which, int) else tuple(map(int, which))
     except (TypeError, ValueError):
-        raise ArgumentError(f"peers: {name!r}: got {given!r}; allowed: {allowed}") from None
-    if not isinstance(buffer, str) or len(listed) != ranks or not all(0 <= r < ranks for r in listed):
-        raise ArgumentError(f"peers: {name!r}: got {given!r}; allowed: {allowed}")
-    return Part(buffer, listed)
+        raise ArgumentError(f"peers: {name!r}: got {peer!r}; allowed: {allowed}") from None
+    if not isinstance(buffer, str) or len(ranks_of) != ranks or not all(0 <= r < ranks for r in ranks_of):
+        raise ArgumentError(f"peers: {name!r}: got {peer!r}; allowed: {allowed}")
+    return Part(buffer, ranks_of)
 
 
 def world_of(calls: Sequence[RankCall], *, late: bool = False) -> World:

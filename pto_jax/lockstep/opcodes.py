@@ -104,8 +104,8 @@ def catalogue(profile: ProfileName, rows: int = 16, cols: int = 16) -> tuple[Opc
 @cache
 def names(profile: ProfileName) -> tuple[str, ...]:
     """The instructions of a profile that may have opcodes."""
-    listed = isa.instructions().values()
-    return tuple(i.name for i in listed if _fits(i) and i.types.get(profile))
+    declarations = isa.instructions().values()
+    return tuple(i.name for i in declarations if _fits(i) and i.types.get(profile))
 
 
 def one_opcode(
@@ -145,9 +145,9 @@ _Item = TypeVar("_Item")
 
 
 def _shuffled(items: Iterable[_Item], draw: str) -> list[_Item]:
-    listed = list(items)
-    order = sorted(range(len(listed)), key=lambda i: zlib.crc32(f"{draw}:{i}".encode()))
-    return [listed[i] for i in order]
+    originals = list(items)
+    order = sorted(range(len(originals)), key=lambda i: zlib.crc32(f"{draw}:{i}".encode()))
+    return [originals[i] for i in order]
 
 
 def _fits(instruction: Instruction) -> bool:
@@ -209,9 +209,9 @@ def _typed(
     for kinds in _arrangements(operands, bound, shapes):
         legal = [a for a in _attributes(instruction) if _legal(instruction, profile, form, kinds, a)]
         for attributes in legal:
-            made = _opcode(instruction, profile, form, kinds, attributes)
-            if not instruction.ulp.get(made.dtype.name):
-                yield made
+            opcode = _opcode(instruction, profile, form, kinds, attributes)
+            if not instruction.ulp.get(opcode.dtype.name):
+                yield opcode
         wanted -= bool(legal)
         if wanted == 0:
             return

@@ -119,21 +119,21 @@ def branches(table: Table) -> tuple[Branch, ...]:
 def _given(table: Table, seed: int) -> tuple[Array, Array, Array]:
     """Start of the counter, and the pool of a seed, on the device."""
     start = values.origin(seed)
-    made = table.pool(start)
+    pool = table.pool(start)
     with x64():
-        return start, jax.device_put(made.words), jax.device_put(made.free)
+        return start, jax.device_put(pool.words), jax.device_put(pool.free)
 
 
 def _digests(runner: Runner, drawn: Drawn, pool: tuple[Array, Array]) -> Array:
     """The digests of the programs drawn."""
-    table, listed = runner.table, branches(runner.table)
+    table, codes = runner.table, branches(runner.table)
 
     def begin(single: Drawn) -> Array:
         return contents_of_one(table, *pool, single)
 
     if runner.mode == "grouped":
-        return digest(run_grouped(listed, drawn.programs, lax.map(begin, drawn), runner.block))
-    return lax.map(lambda single: digest(run_switched(listed, single.programs, begin(single))), drawn)
+        return digest(run_grouped(codes, drawn.programs, lax.map(begin, drawn), runner.block))
+    return lax.map(lambda single: digest(run_switched(codes, single.programs, begin(single))), drawn)
 
 
 def digest(registers: Array) -> Array:
@@ -195,11 +195,11 @@ def _digester(runner: Runner) -> Callable[..., tuple[Array, Array]]:
 # Each keeps compiled code of many megabytes, and campaigns go from table to table.
 @lru_cache(maxsize=4)
 def _finisher(runner: Runner) -> Callable[[Programs, Array], Array]:
-    listed = branches(runner.table)
+    codes = branches(runner.table)
     if runner.mode == "grouped":
-        return jax.jit(lambda programs, begin: run_grouped(listed, programs, begin, runner.block))
+        return jax.jit(lambda programs, begin: run_grouped(codes, programs, begin, runner.block))
 
     def one(both: tuple[Programs, Array]) -> Array:
-        return run_switched(listed, *both)
+        return run_switched(codes, *both)
 
     return jax.jit(lambda programs, begin: lax.map(one, (programs, begin)))

@@ -289,8 +289,8 @@ def table(profile: ProfileName, part: int = 0, rows: int = 16, cols: int = 16) -
     count = parts(profile, rows, cols)
     if not 0 <= part < count:
         raise ArgumentError(f"lockstep table {part} of {profile}", allowed=f"0 to {count - 1}")
-    listed = sorted(catalogue(profile, rows, cols), key=lambda o: (o.name, zlib.crc32(str(o).encode())))
-    return Table(profile, rows, cols, tuple(listed[part::count]))
+    opcodes = sorted(catalogue(profile, rows, cols), key=lambda o: (o.name, zlib.crc32(str(o).encode())))
+    return Table(profile, rows, cols, tuple(opcodes[part::count]))
 
 
 #: Programs in a row that use one table, a large and a small one.
@@ -388,14 +388,24 @@ class Tables:
         if self.aims:
             return self._aimed(turn)
         if self.opcodes is None:
-            made = self._large(turn)
+            table_of_turn = self._large(turn)
         else:
             profiles = self._having(self.profiles or PROFILE_NAMES)
             number = turn // len(profiles)
-            made = small(profiles[turn % len(profiles)], number, self.opcodes, self.only, self.dtypes)
+            table_of_turn = small(
+                profiles[turn % len(profiles)], number, self.opcodes, self.only, self.dtypes
+            )
             most = _FIRST << turn if turn == 0 or self.length is not None else self.opcodes
-            made = made if len(made.opcodes) <= most else replace(made, opcodes=made.opcodes[:most])
-        return made if made.regions == self.regions else replace(made, regions=self.regions)
+            table_of_turn = (
+                table_of_turn
+                if len(table_of_turn.opcodes) <= most
+                else replace(table_of_turn, opcodes=table_of_turn.opcodes[:most])
+            )
+        return (
+            table_of_turn
+            if table_of_turn.regions == self.regions
+            else replace(table_of_turn, regions=self.regions)
+        )
 
     def _aimed(self, turn: int) -> Table:
         """A table of what aims with the same regions want, on a profile that has some of it."""
@@ -415,12 +425,12 @@ class Tables:
         raise ArgumentError(f"{named}: programs in lockstep reach none of these", fix="leave out --lockstep")
 
     def _large(self, turn: int) -> Table:
-        listed = large(self.profiles or _PROFILES)
+        candidates = large(self.profiles or _PROFILES)
         if not self.only and not self.dtypes:
-            return table(*listed[turn % len(listed)])
+            return table(*candidates[turn % len(candidates)])
         parts_of = [
             made
-            for profile, part in listed
+            for profile, part in candidates
             if (made := _narrowed(table(profile, part), self.only, self.dtypes)) is not None
         ]
         if not parts_of:
@@ -493,11 +503,11 @@ def _narrowed(whole: Table, only: tuple[str, ...], dtypes: tuple[str, ...]) -> T
 
 @cache
 def _has(profile: ProfileName, only: tuple[str, ...], dtypes: tuple[str, ...]) -> bool:
-    listed = [name for name in names(profile) if not only or name in only]
+    chosen = [name for name in names(profile) if not only or name in only]
     if not dtypes:
-        return bool(listed)
+        return bool(chosen)
     return any(
-        _member(name, profile, _SHAPES[0], dtype, "", required=True) for name in listed for dtype in dtypes
+        _member(name, profile, _SHAPES[0], dtype, "", required=True) for name in chosen for dtype in dtypes
     )
 
 
@@ -528,16 +538,16 @@ def small(
     >>> first & second, 10 < len(first) <= 20
     (set(), True)
     """
-    listed = [name for name in names(profile) if not only or name in only]
-    groups = rounds(len(listed), opcodes)
+    candidates = [name for name in names(profile) if not only or name in only]
+    groups = rounds(len(candidates), opcodes)
     turn, group = divmod(number, groups)
-    shuffled = sorted(listed, key=lambda name: zlib.crc32(f"{turn}:{name}".encode()))
+    shuffled = sorted(candidates, key=lambda name: zlib.crc32(f"{turn}:{name}".encode()))
     chosen = shuffled[group::groups]
     shape = _SHAPES[number % len(_SHAPES)]
     types = dtypes or _TYPES
     members: dict[Opcode, None] = {}
     # Few instructions are there in several forms; those without one for a type leave room for others.
-    for again in range(1 if len(listed) > opcodes else -(-opcodes // len(chosen))):
+    for again in range(1 if len(candidates) > opcodes else -(-opcodes // len(chosen))):
         for name in chosen:
             said = f"{number}:{name}" + (f":{again}" if again else "")
             dtype = types[(number + again) % len(types)]

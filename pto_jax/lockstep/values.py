@@ -121,16 +121,16 @@ def has_fields(d: DType) -> bool:
 
 def _specials(d: DType) -> list[int]:
     top, sign = (1 << d.bits) - 1, 1 << (d.bits - 1)
-    listed = [0, 1, 2, 3, 4, 7, 8, 15, 16, 31, top, top >> 1, sign, top - 1, sign + 1, (top >> 1) - 1]
+    patterns = [0, 1, 2, 3, 4, 7, 8, 15, 16, 31, top, top >> 1, sign, top - 1, sign + 1, (top >> 1) - 1]
     if has_fields(d):
         m, infinity = d.mantissa, ((1 << d.exponent) - 1) << d.mantissa
         one = d.bias << m
-        listed = [0, 1, (1 << m) - 1, 1 << m, (1 << m) + 1, one, one + 1, one - 1, one + (1 << m)]
-        listed += [one - (1 << m), infinity - 1, infinity, infinity | 1, infinity | 1 << (m - 1)]
-        listed += [infinity - (1 << m), sign - 1]
-    if len(listed) * 2 == _SPECIALS:
-        listed = [w for n in listed for w in (n, n ^ sign if d.is_float else n)]
-    return listed
+        patterns = [0, 1, (1 << m) - 1, 1 << m, (1 << m) + 1, one, one + 1, one - 1, one + (1 << m)]
+        patterns += [one - (1 << m), infinity - 1, infinity, infinity | 1, infinity | 1 << (m - 1)]
+        patterns += [infinity - (1 << m), sign - 1]
+    if len(patterns) * 2 == _SPECIALS:
+        patterns = [w for n in patterns for w in (n, n ^ sign if d.is_float else n)]
+    return patterns
 
 
 def fill(xp: Module, formats: Formats, kind: Array, recipe: Array, hashed: Array) -> Array:
@@ -159,9 +159,9 @@ def fill(xp: Module, formats: Formats, kind: Array, recipe: Array, hashed: Array
     floats = (hashed & sign) | (exponent << mantissa) | xp.where(recipe == U32(4), tie, fraction)
     extremes = xp.where((other & U32(64)) == U32(0), sign + small, sign - U32(1) - small)
     integers = xp.where(recipe == U32(3), extremes, other % U32(41) - of(formats.low))
-    made = xp.where(top == U32(0), integers, floats)
+    mixed = xp.where(top == U32(0), integers, floats)
     special = xp.asarray(formats.specials)[kind, (other >> U32(9)) & U32(_SPECIALS - 1)]
-    bits = xp.where(recipe == U32(0), hashed, xp.where(recipe == U32(1), special, made))
+    bits = xp.where(recipe == U32(0), hashed, xp.where(recipe == U32(1), special, mixed))
     return bits & of(formats.mask)
 
 
@@ -188,10 +188,10 @@ def pool(formats: Formats, kinds: NDArray[Any], packed: NDArray[np.bool_], words
     here = np.arange(TILES, dtype=U32)
     number = here + U32(TILES) * np.arange(len(kinds), dtype=U32)[:, None]
     keys = stream(key(start, np.full(1, 2**64 - 1, np.uint64)), number)
-    made = [_pool_tiles(formats, kinds, keys ^ U32(half), words) for half in (0, 0x3C6EF372)]
+    halves = [_pool_tiles(formats, kinds, keys ^ U32(half), words) for half in (0, 0x3C6EF372)]
     both = [
         first | np.where(packed[:, None, None], second << U32(16), U32(0))
-        for first, second in zip(*made, strict=True)
+        for first, second in zip(*halves, strict=True)
     ]
     doubled = (np.concatenate([a, a], axis=-1) for a in both)
     return Pool(*doubled)

@@ -46,8 +46,8 @@ class OracleTile:
     def valid(self) -> tuple[int, int]:
         """Valid rows and columns: given ones before those of the type, else the whole tile's."""
 
-        def size(given: int | None, static: int | None, full: int) -> int:
-            return given if given is not None else full if static is None else static
+        def size(dynamic: int | None, static: int | None, full: int) -> int:
+            return dynamic if dynamic is not None else full if static is None else static
 
         t = self.type
         return size(self.v_row, t.v_row, t.rows), size(self.v_col, t.v_col, t.cols)
@@ -103,10 +103,10 @@ def run(  # noqa: PLR0913 - keywords
     if not partial_launch and grids.asks(program):
         _check_launch(program, function, arguments, grid)
     memory = {v.name: _bytes(v, arguments[v.name]) for v in function.args if _in_memory(v, arguments[v.name])}
-    made = machine(Policy(selected, region, subnormals == "flush"), memory, max_steps)
-    operands = [_operand(v, arguments[v.name], made) for v in function.args]
-    returned = launch(program, made, function, operands, grid=grid)
-    made.finish()
+    reference = machine(Policy(selected, region, subnormals == "flush"), memory, max_steps)
+    operands = [_operand(v, arguments[v.name], reference) for v in function.args]
+    returned = launch(program, reference, function, operands, grid=grid)
+    reference.finish()
     written = written_buffers(program, function)
     outputs: dict[str, Any] = {
         v.name: _like(memory[v.name], np.asarray(arguments[v.name]), _element(v))
@@ -116,23 +116,25 @@ def run(  # noqa: PLR0913 - keywords
     named = zip(fragment_outputs(program), returned, strict=True) if program.fragment else ()
     for name, operand in named:
         if isinstance(operand, TileRef):
-            made.gives(name, operand)
-            outputs[name] = _tile(operand, made)
+            reference.gives(name, operand)
+            outputs[name] = _tile(operand, reference)
         elif isinstance(operand, np.ndarray):
             outputs[name] = operand
     return outputs
 
 
-def _check_launch(program: ir.Program, function: ir.Function, given: Mapping[str, Any], grid: int) -> None:
+def _check_launch(
+    program: ir.Program, function: ir.Function, arguments: Mapping[str, Any], grid: int
+) -> None:
     """An error where more blocks would write further elements of the views, or these leave them."""
     types = {v.name: v.type for v in function.args}
     numbers = [n for n, t in types.items() if isinstance(t, ir.ScalarType) and not t.dtype.is_float]
     views = [n for n, t in types.items() if isinstance(t, _VIEWS)]
     buffers = [n for n, t in types.items() if isinstance(t, (ir.PtrType, *_VIEWS))]
     facts = grids.Facts(
-        {n: int(np.asarray(given[n])) for n in numbers if given[n] is not None},
-        {n: np.shape(given[n]) for n in views},
-        {n: partial(np.asarray, given[n]) for n in buffers},
+        {n: int(np.asarray(arguments[n])) for n in numbers if arguments[n] is not None},
+        {n: np.shape(arguments[n]) for n in views},
+        {n: partial(np.asarray, arguments[n]) for n in buffers},
     )
     problem = grids.judge(program, function.name, grid, facts).problem
     if problem is not None:
@@ -152,28 +154,28 @@ def _entry(program: ir.Program, name: str | None) -> ir.Function:
     return entries[0]
 
 
-def _arguments(function: ir.Function, given: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
+def _arguments(function: ir.Function, values: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
     names = [v.name for v in function.args]
-    if hasattr(given, "dtype"):
-        listed = f"({', '.join(names)}{',' if len(names) == 1 else ''})"
+    if hasattr(values, "dtype"):
+        shown = f"({', '.join(names)}{',' if len(names) == 1 else ''})"
         got = f"function {function.name}: got an array"
-        raise ArgumentError(got, allowed="the arguments by name, or as a sequence", fix=listed)
-    named = dict(given) if isinstance(given, Mapping) else dict(zip(names, given, strict=False))
-    count = len(given)
+        raise ArgumentError(got, allowed="the arguments by name, or as a sequence", fix=shown)
+    named = dict(values) if isinstance(values, Mapping) else dict(zip(names, values, strict=False))
+    count = len(values)
     optional = {n for n in names if n in BLOCK_NUMBERS}
     if count > len(names) or not set(names) - optional <= set(named) <= set(names):
-        what = ", ".join(map(str, named)) if isinstance(given, Mapping) else f"{count} arguments"
-        listed = ", ".join(names)
+        what = ", ".join(map(str, named)) if isinstance(values, Mapping) else f"{count} arguments"
+        shown = ", ".join(names)
         got = f"function {function.name}: got {what or 'nothing'}"
-        raise ArgumentError(got, allowed=f"({listed})", fix=f"({listed}{',' if len(names) == 1 else ''})")
+        raise ArgumentError(got, allowed=f"({shown})", fix=f"({shown}{',' if len(names) == 1 else ''})")
     return {**dict.fromkeys(optional), **named}
 
 
 _VIEWS = (ir.TensorViewType, ir.PartitionViewType, ir.MemRefType)
 
 
-def _in_memory(value: ir.Value, given: Any) -> bool:
-    return not isinstance(given, OracleTile) and isinstance(value.type, (ir.PtrType, *_VIEWS))
+def _in_memory(value: ir.Value, argument: Any) -> bool:
+    return not isinstance(argument, OracleTile) and isinstance(value.type, (ir.PtrType, *_VIEWS))
 
 
 def _element(value: ir.Value) -> ir.DType:
@@ -181,10 +183,10 @@ def _element(value: ir.Value) -> ir.DType:
     return value.type.dtype
 
 
-def _bytes(value: ir.Value, given: Any) -> Array:
+def _bytes(value: ir.Value, argument: Any) -> Array:
     """A copy of an array argument as memory; 4-bit elements arrive one per byte and are packed."""
     d = _element(value)
-    array = np.ascontiguousarray(given)
+    array = np.ascontiguousarray(argument)
     if array.dtype not in (d.numpy, d.word):
         raise ArgumentError(f"argument {value.name}: got an array of {array.dtype}", allowed=f"{d}")
     words = array.reshape(-1).view(d.word)
@@ -193,29 +195,29 @@ def _bytes(value: ir.Value, given: Any) -> Array:
     return memory
 
 
-def _like(memory: Array, given: Array, d: ir.DType) -> Array:
-    words = storage.read_words(memory, np.arange(given.size), d)
-    return words.view(given.dtype).reshape(given.shape)
+def _like(memory: Array, array: Array, d: ir.DType) -> Array:
+    words = storage.read_words(memory, np.arange(array.size), d)
+    return words.view(array.dtype).reshape(array.shape)
 
 
-def _operand(value: ir.Value, given: Any, machine: ReferenceMachine) -> Operand:
-    if isinstance(given, OracleTile):
-        return _load_tile(value, given, machine)
+def _operand(value: ir.Value, argument: Any, machine: ReferenceMachine) -> Operand:
+    if isinstance(argument, OracleTile):
+        return _load_tile(value, argument, machine)
     if isinstance(value.type, ir.PtrType):
         return Pointer(value.name, value.type.dtype)
     if isinstance(value.type, ir.MemRefType):
-        return memref_view(value.name, value.type, np.shape(given))
+        return memref_view(value.name, value.type, np.shape(argument))
     if isinstance(value.type, _VIEWS):
-        shape = np.shape(given)
+        shape = np.shape(argument)
         strides = tuple(int(np.prod(shape[i + 1 :], dtype=np.int64)) for i in range(len(shape)))
         return View(value.name, _element(value), 0, shape, strides)
     if isinstance(value.type, ir.TileType):
         t = value.type
         plain = t == ir.TileType(t.dtype, *t.shape)
-        made = f'pto.oracle.OracleTile(pto.tile_type("{t.dtype}", {t.rows}, {t.cols}), {value.name})'
-        got = f"argument {value.name}: got {one_of(given)}"
-        raise ArgumentError(got, allowed=f"an OracleTile of {t}", fix=made if plain else "")
-    return given
+        example = f'pto.oracle.OracleTile(pto.tile_type("{t.dtype}", {t.rows}, {t.cols}), {value.name})'
+        got = f"argument {value.name}: got {one_of(argument)}"
+        raise ArgumentError(got, allowed=f"an OracleTile of {t}", fix=example if plain else "")
+    return argument
 
 
 def _load_tile(value: ir.Value, tile: OracleTile, machine: ReferenceMachine) -> TileRef:
@@ -277,7 +279,7 @@ def run_ranks(  # noqa: PLR0913 - keywords
             for rank in range(world.count):
                 memory[part(name, rank)] = np.array(context(rank, world.count), np.int64).view(np.uint8)
     policy = Policy(profile, out_of_region or profile.out_of_region, flush)
-    made = machine(policy, memory, max_steps)
+    reference = machine(policy, memory, max_steps)
     if watch is not None:
         world.watch = watch
     shapes = {n: _extents(a.shape[1:], types.get(n)) for n, a in arguments.items()}
@@ -287,8 +289,8 @@ def run_ranks(  # noqa: PLR0913 - keywords
         [None if call is None else call.launch(rank, shapes, own) for call, own in launched]
         for rank in range(world.count)
     ]
-    Interleaving(world, made, sequences, seed, make).run()
-    made.finish()
+    Interleaving(world, reference, sequences, seed, make).run()
+    reference.finish()
     return {
         n: np.stack([_array(memory[part(n, r)], a[r], types.get(n)) for r in range(world.count)])
         for n, a in arguments.items()

@@ -82,10 +82,10 @@ def _cast(kind: CType, target: Expression) -> Expression:
     )
 
 
-def _call(found: Expression, arguments: Sequence[Expression]) -> Expression:
+def _call(callee: Expression, arguments: Sequence[Expression]) -> Expression:
     def run(scope: Scope) -> Any:
         scope.program.count()
-        function = found.run(scope)
+        function = callee.run(scope)
         if not callable(function):
             raise FileError(f"{scope.program.place}: a value is called that is no function")
         return function(scope, arguments)
@@ -166,8 +166,8 @@ class _Reader(Reader):
         if self.next().text == "using" and not self.accept("namespace"):
             name = self.name()
             self.expect("=")
-            known = self.is_type() and self.peek().text in (";", "*")
-            self.types[name] = self.type() if known else cpp_program.CType("void", 1)
+            is_type = self.is_type() and self.peek().text in (";", "*")
+            self.types[name] = self.type() if is_type else cpp_program.CType("void", 1)
         while not self.accept(";"):
             if self.at("{"):
                 self.brackets("{", "}")
@@ -199,8 +199,8 @@ class _Reader(Reader):
             key = self.name()
             if self.accept("="):
                 number = self.constant()
-            for known in (key, f"{name}::{key}"):
-                self.constants[known] = number
+            for constant in (key, f"{name}::{key}"):
+                self.constants[constant] = number
             number += 1
             self.accept(",")
         self.expect(";")
@@ -653,24 +653,24 @@ class _Reader(Reader):
             self.accept(",")
         return expressions
 
-    def _postfix(self, found: Expression) -> Expression:
+    def _postfix(self, operand: Expression) -> Expression:
         while self.token.kind == "mark":
             if self.at("("):
-                found = _call(found, self.arguments())
+                operand = _call(operand, self.arguments())
             elif self.accept("["):
-                found = _indexed(found.run, self.expression().run)
+                operand = _indexed(operand.run, self.expression().run)
                 self.expect("]")
             elif self.at(".") or self.at("->"):
                 self.next()
-                found = self._member(found)
+                operand = self._member(operand)
             elif self.at("++") or self.at("--"):
-                found = _after(self._place(found), 1 if self.next().text == "++" else -1)
+                operand = _after(self._place(operand), 1 if self.next().text == "++" else -1)
             else:
                 break
-        return found
+        return operand
 
-    def _member(self, found: Expression) -> Expression:
-        name, value, place = self.name(), found.run, self.place
+    def _member(self, operand: Expression) -> Expression:
+        name, value, place = self.name(), operand.run, self.place
         if self.at("("):
             arguments = self.arguments()
 

@@ -355,9 +355,9 @@ def loop(start: Run | None, test: Run | None, step: Run | None, body: Run, *, fi
         scope = Scope(outer.program, outer)
         if start is not None:
             start(scope)
-        known = first
-        while known or test is None or test(scope):
-            known = False
+        unconditional = first
+        while unconditional or test is None or test(scope):
+            unconditional = False
             scope.program.count()
             try:
                 body(scope)

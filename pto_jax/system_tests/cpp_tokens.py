@@ -117,9 +117,9 @@ def _arguments(words: Sequence[Token], start: int) -> tuple[list[list[Token]], i
     return arguments, i + 1
 
 
-def _substituted(macro: _Macro, given: Sequence[Sequence[Token]]) -> Iterator[Token]:
-    values = dict(zip(macro.parameters or (), given, strict=False))
-    made: list[Token] = []
+def _substituted(macro: _Macro, arguments: Sequence[Sequence[Token]]) -> Iterator[Token]:
+    values = dict(zip(macro.parameters or (), arguments, strict=False))
+    expansion: list[Token] = []
     glue = quote = False
     for word in macro.body:
         if word.text in ("#", "##"):
@@ -128,16 +128,16 @@ def _substituted(macro: _Macro, given: Sequence[Sequence[Token]]) -> Iterator[To
         part = list(values.get(word.text, [word]))
         if quote:
             part = [Token("text", repr(" ".join(t.text for t in part)).replace("'", '"'), word.line)]
-        if glue and made and part:
-            part = _glued(made, part)
-        made += part
+        if glue and expansion and part:
+            part = _glued(expansion, part)
+        expansion += part
         glue = quote = False
-    yield from made
+    yield from expansion
 
 
-def _glued(made: list[Token], part: list[Token]) -> list[Token]:
+def _glued(expansion: list[Token], part: list[Token]) -> list[Token]:
     """The last word so far and the first of the next joined to one, then the rest."""
-    before = made.pop()
+    before = expansion.pop()
     return [replace(before, text=before.text + part[0].text), *part[1:]]
 
 
@@ -236,21 +236,21 @@ class Reader(ABC):
             self._ignore()
         if not words:
             raise FileError(f"{self.place}:{self.token.line}: got {self.token.text!r}; allowed: a type")
-        known = self.types.get(words[-1])
-        if known is None and len(words) == 1:
+        alias = self.types.get(words[-1])
+        if alias is None and len(words) == 1:
             self.index -= 1
             raise FileError(f"{self.place}:{self.token.line}: got {words[0]!r}", allowed="a type")
         if "unsigned" in words and len(words) > 1:
-            known = CType({1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t"}[CType(words[-1]).size])
-        assert known is not None
+            alias = CType({1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t"}[CType(words[-1]).size])
+        assert alias is not None
         if self.at("<"):
             self.brackets("<", ">")
-        stars, reference = known.pointers, False
+        stars, reference = alias.pointers, False
         while self.at("*") or self.at("&") or (self.token.kind == "name" and self.token.text in IGNORED):
             word = self.next().text
             stars += word == "*"
             reference = reference or word == "&"
-        return CType(known.name, stars, reference, known.fields)
+        return CType(alias.name, stars, reference, alias.fields)
 
     def _ignore(self) -> None:
         while self.token.text in IGNORED or self.at("["):

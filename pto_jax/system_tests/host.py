@@ -125,9 +125,9 @@ class _World:
         file = self.folder / path
         return _File(np.fromfile(file, np.uint8)) if file.is_file() else None
 
-    def _read(self, scope: Scope, given: Sequence[Expression]) -> bool:
+    def _read(self, scope: Scope, arguments: Sequence[Expression]) -> bool:
         """ReadFile(path, size, buffer, room): the size that the file has comes back."""
-        path, size, target, room = given
+        path, size, target, room = arguments
         contents = self._contents(path.run(scope))
         if contents is None or not 0 < contents.rest.size <= room.run(scope):
             return False
@@ -159,14 +159,14 @@ def _filled_in(text: str, values: Sequence[Any]) -> str:
     return text
 
 
-def _formatted(scope: Scope, given: Sequence[Expression]) -> int:
+def _formatted(scope: Scope, arguments: Sequence[Expression]) -> int:
     """snprintf: an array of characters is from here on the text."""
-    target, _, text, *values = given
+    target, _, text, *values = arguments
     cell = target.place(scope) if target.place is not None else None
-    made = _filled_in(text.run(scope), [v.run(scope) for v in values])
+    filled = _filled_in(text.run(scope), [v.run(scope) for v in values])
     if isinstance(cell, Cell):
-        cell.value = made
-    return len(made)
+        cell.value = filled
+    return len(filled)
 
 
 def _filled(target: Any, byte: int, size: int) -> int:

@@ -71,8 +71,8 @@ class RawCase:
         function = program.function(names[0]) if len(names) == 1 else None
         place = self.folder / DESCRIPTION
         if function is None:
-            known = ", ".join(f.name for f in program.functions)
-            raise FileError(f"{place}: entry: got {self.entry}", allowed=f"one of {known}")
+            entries = ", ".join(f.name for f in program.functions)
+            raise FileError(f"{place}: entry: got {self.entry}", allowed=f"one of {entries}")
         arguments = [a.name for a in function.args]
         strange = [n for n in (*self.inputs, *self.expected) if n not in arguments]
         if strange:
@@ -132,8 +132,8 @@ def _case(file: Path, entry: Any, default: str) -> RawCase:
 def _expected(file: Path, name: str, value: Any) -> Expected:
     if isinstance(value, str):
         return Expected(value)
-    known = isinstance(value, dict) and set(value) <= {"file", "rtol", "atol"}
-    if not known or not isinstance(value.get("file"), str):
+    complete = isinstance(value, dict) and set(value) <= {"file", "rtol", "atol"}
+    if not complete or not isinstance(value.get("file"), str):
         raise FileError(
             f"{file}: expected {name}: got {value!r}", allowed="the name of a file, or file, rtol and atol"
         )

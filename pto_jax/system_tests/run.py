@@ -322,7 +322,7 @@ def _executed(
         yield case, Outcome(test.name, case, kind, message)
 
 
-def _kernel(program: Program, name: str, given: int) -> tuple[Program, Function]:
+def _kernel(program: Program, name: str, count: int) -> tuple[Program, Function]:
     """A kernel with what it calls: the other functions of the text are other cases' business."""
     function = program.function(name)
     if function is None:
@@ -330,10 +330,10 @@ def _kernel(program: Program, name: str, given: int) -> tuple[Program, Function]
             f"{program.source}: got the function {name}",
             allowed=", ".join(f.name for f in program.functions) or "none",
         )
-    extra = function.args[given:]
-    if given > len(function.args) or any(isinstance(a.type, ScalarType) for a in extra):
+    extra = function.args[count:]
+    if count > len(function.args) or any(isinstance(a.type, ScalarType) for a in extra):
         raise FileError(
-            f"{program.source}: {name} has {len(function.args)} arguments, the launch gives {given}"
+            f"{program.source}: {name} has {len(function.args)} arguments, the launch gives {count}"
         )
     names = {function.name}
     while True:
@@ -367,27 +367,27 @@ def _launch(program: Program, name: str, given: Sequence[Argument], grid: int, e
         write(pointer, np.ascontiguousarray(np.asarray(result)).reshape(-1).view(np.uint8))
 
 
-def _argument(value: Value, given: Argument, program: Program) -> Any:
+def _argument(value: Value, argument: Argument, program: Program) -> Any:
     t = value.type
     if isinstance(t, ScalarType):
-        return _scalar(t.dtype, given)
-    if not isinstance(given, Pointer) or not isinstance(t, PtrType):
-        raise FileError(f"{program.source}: {value.name} is {with_article(t)}, the launch gives {given}")
-    contents, size = given.memory.bytes[given.offset :], np.dtype(t.dtype.numpy).itemsize
+        return _scalar(t.dtype, argument)
+    if not isinstance(argument, Pointer) or not isinstance(t, PtrType):
+        raise FileError(f"{program.source}: {value.name} is {with_article(t)}, the launch gives {argument}")
+    contents, size = argument.memory.bytes[argument.offset :], np.dtype(t.dtype.numpy).itemsize
     return contents[: contents.size // size * size].view(t.dtype.numpy)
 
 
-def _scalar(d: DType, given: Argument) -> Any:
+def _scalar(d: DType, argument: Argument) -> Any:
     """A scalar argument from a number, or from the first bytes behind a pointer.
 
     An integer for a float argument has its bits.
     """
     size = np.dtype(d.numpy).itemsize
-    if isinstance(given, Pointer):
-        return read(given, size).view(d.numpy)[0]
-    if d.is_float and isinstance(given, int):
-        return np.array(given, f"u{size}").view(d.numpy)[()]
-    return np.dtype(d.numpy).type(given) if d.is_float else np.array(given).astype(d.numpy)[()]
+    if isinstance(argument, Pointer):
+        return read(argument, size).view(d.numpy)[0]
+    if d.is_float and isinstance(argument, int):
+        return np.array(argument, f"u{size}").view(d.numpy)[()]
+    return np.dtype(d.numpy).type(argument) if d.is_float else np.array(argument).astype(d.numpy)[()]
 
 
 def _judged(test: SystemTest, work: Workplace, case: str, program: Program, wrong: str) -> Outcome:

@@ -286,8 +286,8 @@ def run_cases_engine(
     kernels = [_kernel(case, profile, numerics) for case in cases]
     arguments = [_arguments(case, kernel) for case, kernel in zip(cases, kernels, strict=True)]
 
-    def execute(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return [kernel(**one) for kernel, one in zip(kernels, given, strict=True)]
+    def execute(batch: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [kernel(**one) for kernel, one in zip(kernels, batch, strict=True)]
 
     with x64():
         results = jax.jit(execute, compiler_options=dict(compiler_options or {}))(arguments)

@@ -126,8 +126,8 @@ def converts_special_codes(e: Executed) -> bool:
 def special_codes(e: Executed) -> Array:
     """Which lanes hold such a code, bool [rows, cols] of the valid region."""
     words = e.words("src")
-    known = e.dtype("src").name in FIRST_SPECIAL
-    return _special(e.dtype("src"), words) if known else np.zeros(words.shape, np.bool_)
+    has_codes = e.dtype("src").name in FIRST_SPECIAL
+    return _special(e.dtype("src"), words) if has_codes else np.zeros(words.shape, np.bool_)
 
 
 def wraps_at_the_limit(e: Executed) -> bool:
@@ -276,13 +276,13 @@ def runs_out_of_parameters(e: Executed) -> bool:
     by_row = e.name.startswith("tstore") and e.tile("src").type.loc == Loc.ACC
     if e.name.startswith("textract"):
         needed = e.number("indexCol") + e.size("dst")[1]
-        listed = e.size("fp")[1] if "fp" in e else e.size("dst")[1]
+        available = e.size("fp")[1] if "fp" in e else e.size("dst")[1]
     else:
         needed = rows if by_row else cols
-        listed = e.size("fp")[1] if "fp" in e else rows
+        available = e.size("fp")[1] if "fp" in e else rows
         if e.name == "tmov" and "fp" not in e:
             return False
-    return needed > listed
+    return needed > available
 
 
 def _leaves_accumulators(e: Executed) -> bool:

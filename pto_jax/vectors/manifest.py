@@ -214,11 +214,13 @@ class _Reader:
             raise self.fail(f"entry {key!r}: got {got}", kind.__name__)
         return value
 
-    def choice(self, entry: Mapping[str, Any], key: str, known: Mapping[str, E_], default: str | None) -> E_:
+    def choice(
+        self, entry: Mapping[str, Any], key: str, members: Mapping[str, E_], default: str | None
+    ) -> E_:
         value = entry.get(key, default)
-        member = known.get(value.lower()) if isinstance(value, str) else None
+        member = members.get(value.lower()) if isinstance(value, str) else None
         if member is None:
-            raise self.fail(f"entry {key!r}: got {value!r}", ", ".join(known))
+            raise self.fail(f"entry {key!r}: got {value!r}", ", ".join(members))
         return member
 
     def case(self, index: int, entry: dict[str, Any]) -> Case:
@@ -400,7 +402,7 @@ def _enum(kind: Callable[..., Any]) -> dict[str, Any]:
     return {member.name.lower(): member for member in cast(Any, kind)}
 
 
-def _extra(entry: Mapping[str, Any], known: frozenset[str]) -> Mapping[str, object]:
+def _extra(entry: Mapping[str, Any], keys: frozenset[str]) -> Mapping[str, object]:
     return MappingProxyType(
-        {k: v for k, v in entry.items() if k not in known or (k == "pad" and "custom" in str(v))}
+        {k: v for k, v in entry.items() if k not in keys or (k == "pad" and "custom" in str(v))}
     )
