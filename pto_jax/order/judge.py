@@ -16,6 +16,7 @@ from .findings import Finding
 from .guided import Branches, functions_of
 from .judged import Judged
 from .numbers import ASSUMED, FURTHER, Course
+from .signals import EVENTS
 from .walk import CourseRun, Listed
 
 #: Courses beyond those with all conditions alike, for programs whose conditions have nothing to do with each
@@ -31,6 +32,8 @@ _BLOCKS = 24
 _ROOM = 40_000
 #: How many numbers that are loaded are alike before they repeat those of arguments.
 _LOADED = 240
+#: Courses in which numbers of flags that the text does not say may be equal.
+_NUMBERED = 64
 
 
 def judge(
@@ -97,7 +100,15 @@ def _once(listed: list[Finding]) -> list[Finding]:
 
 
 def courses(judged: Judged, function: Function) -> list[CourseRun]:
-    """The courses over a function: one where the text decides, else several with assumed numbers.
+    """The courses over a function: one where the text decides, else several with assumed numbers."""
+    runs = _assumed(judged, function)
+    if any(run.guesses.used for run in runs):
+        runs += _guided(judged, function, runs)
+    return runs + _numbered(judged, function, runs)
+
+
+def _assumed(judged: Judged, function: Function) -> list[CourseRun]:
+    """The courses with numbers that are mostly alike.
 
     Further ones follow while there are flags that none has come to, or loops around flags that none repeats.
     Where the first numbers decide nothing, no others do but those that conditions compare with.
@@ -123,7 +134,23 @@ def courses(judged: Judged, function: Function) -> list[CourseRun]:
             if run.reached & wanted:
                 runs.append(run)
                 wanted -= run.reached
-    return runs + _guided(judged, function, runs)
+    return runs
+
+
+def _numbered(judged: Judged, function: Function, runs: Sequence[CourseRun]) -> list[CourseRun]:
+    """Courses of small numbers by chance in which waits for run-time numbers have their first signals."""
+    unmet = {key for run in runs for key in run.signals.unmet()}
+    unmet -= {key for run in runs for key in run.signals.met}
+    random, found = Random(0), list[CourseRun]()
+    for i in range(_NUMBERED if unmet else 0):
+        numbers = tuple(random.randrange(EVENTS) for _ in range(_PERIOD))
+        run = CourseRun(judged, Course(numbers, (random.random() < 0.5,), FURTHER + i)).run(function)
+        if run.signals.met & unmet:
+            found.append(run)
+            unmet -= run.signals.met
+        if not unmet:
+            break
+    return found
 
 
 def _guided(judged: Judged, function: Function, runs: Sequence[CourseRun]) -> list[CourseRun]:

@@ -53,10 +53,15 @@ class Signals:
     def __init__(self, clocks: Clocks, judged: Judged) -> None:
         self.clocks, self.judged = clocks, judged
         self.present: dict[tuple[Pair, Hashable], Token] = {}
-        self.doubted: set[Pair] = set()
+        #: Pairs of pipes whose flags are under control flow that is not sure, and those of run-time numbers.
+        self.steered: set[Pair] = set()
+        self.numbered: set[Pair] = set()
         self.reached: set[int] = set()
         self.waited: dict[int, tuple[Pair, Op]] = {}
         self.starved: dict[int, tuple[Pair, Hashable]] = {}
+        #: The numbers of all signals so far, None for any; and the waits that one of them came before.
+        self.numbers: dict[Pair, set[int | None]] = {}
+        self.met: set[int] = set()
         self.doubled: dict[int, tuple[Pair, Op, Op]] = {}
         #: Flags whose numbers no pipe has, where execution says the number.
         self.outside: dict[int, tuple[Op, int]] = {}
@@ -78,11 +83,19 @@ class Signals:
             for inner in op.walk():
                 pair = _pair(inner, "")
                 if pair is not None:
-                    self.doubted.add(pair)
+                    self.steered.add(pair)
 
     def doubts(self, pair: Pair) -> bool:
         """Whether the tokens of two pipes depend on numbers that may contradict each other."""
-        return pair in self.doubted or pair._replace(core="") in self.doubted
+        return pair in self.numbered or self.is_steered(pair)
+
+    def is_steered(self, pair: Pair) -> bool:
+        """Whether control flow that is not sure is around tokens of two pipes."""
+        return not self.steered.isdisjoint((pair, pair._replace(core="")))
+
+    def unmet(self) -> set[int]:
+        """The waits between pipes with run-time numbers that no signal of their number came before."""
+        return {key for key, (pair, _) in self.waited.items() if pair in self.numbered} - self.met
 
     def stuck(self, found: Iterable[Diagnostic]) -> bool:
         """Note that all cores wait for ever; whether that is what an execution ended with."""
@@ -130,8 +143,12 @@ class Signals:
         pair = _pair(op, core)
         if pair is None:
             return
+        if role == "signal":
+            self.numbers.setdefault(pair, set()).add(_value(number))
+        elif {_value(number), None} & self.numbers.get(pair, set()) or _value(number) is None:
+            self.met.add(id(op))
         if isinstance(number, Assumed):
-            self.doubted.add(pair)
+            self.numbered.add(pair)
             number = number.generic
         elif isinstance(number, int) and not 0 <= number < EVENTS and "event" not in op.attrs:
             self.outside.setdefault(id(op), (op, number))
@@ -246,6 +263,13 @@ class Signals:
                 self._between.give((what, key, core, other), Token(self.clocks.complete(core, pipe), op))
             elif (token := self._between.take((what, key, other, core))) is not None:
                 self.clocks.wait(core, waits, token.clock)
+
+
+def _value(number: object) -> int | None:
+    """What a number is in this course; None for one of which nothing is sure."""
+    if isinstance(number, Assumed):
+        return None if number.doubt == Doubt.UNSURE else number.value
+    return number if isinstance(number, int) else None
 
 
 def _pair(op: Op, core: str) -> Pair | None:
