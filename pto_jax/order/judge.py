@@ -115,21 +115,23 @@ def _assumed(judged: Judged, function: Function) -> list[CourseRun]:
     """
     runs: list[CourseRun] = []
     wanted = _flags(judged.resolved.program, function)
-    for course in assumptions(judged.resolved.program):
-        run = CourseRun(judged, course).run(function)
-        runs.append(run)
-        wanted -= run.reached
-        if not run.guesses.used:
+    for tried, course in enumerate(assumptions(judged.resolved.program), 1):
+        if not any(run.guesses.repeats(course) for run in runs):
+            runs.append(CourseRun(judged, course).run(function))
+            wanted -= runs[-1].reached
+        if not runs[-1].guesses.used:
             return runs
-        if len(runs) == _ALIKE and not (wanted or any(r.guesses.depends for r in runs)):
+        if tried == _ALIKE and not (wanted or any(r.guesses.depends for r in runs)):
             break
         # The courses so far have no trip, a few and many: further ones of a long program show little more.
-        if len(runs) == _MANY and not wanted and sum(r.length for r in runs) > _ROOM:
+        if tried == _MANY and not wanted and sum(r.length for r in runs) > _ROOM:
             break
     else:
         for course in _further(runs[0].arguments):
             if not wanted:
                 break
+            if any(run.guesses.repeats(course) for run in runs):
+                continue
             run = CourseRun(judged, course).run(function)
             if run.reached & wanted:
                 runs.append(run)
@@ -158,6 +160,8 @@ def _guided(judged: Judged, function: Function, runs: Sequence[CourseRun]) -> li
     branches, found = Branches(judged.resolved, function), list[CourseRun]()
     room, left = _ROOM, set(branches.arms) - {arm for run in runs for arm in run.taken}
     for course in branches.courses(left, runs[0].arguments, runs[0].positions) if left else ():
+        if any(run.guesses.repeats(course) for run in (*runs, *found)):
+            continue
         run = CourseRun(judged, course).run(function)
         if run.taken & left:
             found.append(run)
