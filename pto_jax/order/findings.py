@@ -340,8 +340,8 @@ class _Verdict:
             yield self.finding("deadlock", op, message, missing, len(assumptions), severity, pair.target)
 
     def unmet(self) -> Iterator[Finding]:
-        """Waits whose number no signal has in any course, where only execution knows numbers."""
-        courses = Counter(key for run in self.runs for key in run.signals.unmet() - self.met)
+        """Waits that lack a signal of their number in all courses, where only execution knows numbers."""
+        courses = Counter(key for run in self.runs for key in run.signals.unmet - self.met)
         waited = {key: told for run in self.runs for key, told in run.signals.waited.items()}
         for key, count in courses.items():
             pair, op = waited[key]

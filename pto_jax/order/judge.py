@@ -141,7 +141,7 @@ def _assumed(judged: Judged, function: Function) -> list[CourseRun]:
 
 def _numbered(judged: Judged, function: Function, runs: Sequence[CourseRun]) -> list[CourseRun]:
     """Courses of small numbers by chance in which waits for run-time numbers have their first signals."""
-    unmet = {key for run in runs for key in run.signals.unmet()}
+    unmet = {key for run in runs for key in run.signals.unmet}
     unmet -= {key for run in runs for key in run.signals.met}
     random, found = Random(0), list[CourseRun]()
     for i in range(_NUMBERED if unmet else 0):

@@ -6,6 +6,7 @@ setting one that is there already is not defined, and one that is left over is t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -59,9 +60,9 @@ class Signals:
         self.reached: set[int] = set()
         self.waited: dict[int, tuple[Pair, Op]] = {}
         self.starved: dict[int, tuple[Pair, Hashable]] = {}
-        #: The numbers of all signals so far, None for any; and the waits that one of them came before.
-        self.numbers: dict[Pair, set[int | None]] = {}
-        self.met: set[int] = set()
+        #: Signals that no wait has taken, by their numbers, None for any; and the waits that lack one.
+        self.numbers: Counter[tuple[Pair, int | None]] = Counter()
+        self.lacking: set[int] = set()
         self.doubled: dict[int, tuple[Pair, Op, Op]] = {}
         #: Flags whose numbers no pipe has, where execution says the number.
         self.outside: dict[int, tuple[Op, int]] = {}
@@ -93,9 +94,15 @@ class Signals:
         """Whether control flow that is not sure is around tokens of two pipes."""
         return not self.steered.isdisjoint((pair, pair._replace(core="")))
 
+    @property
+    def met(self) -> set[int]:
+        """The waits that had a signal of their number whenever they were executed."""
+        return self.waited.keys() - self.lacking
+
+    @property
     def unmet(self) -> set[int]:
-        """The waits between pipes with run-time numbers that no signal of their number came before."""
-        return {key for key, (pair, _) in self.waited.items() if pair in self.numbered} - self.met
+        """The waits between pipes with run-time numbers that lacked one."""
+        return {key for key in self.lacking if self.waited[key][0] in self.numbered}
 
     def stuck(self, found: Iterable[Diagnostic]) -> bool:
         """Note that all cores wait for ever; whether that is what an execution ended with."""
@@ -143,10 +150,7 @@ class Signals:
         pair = _pair(op, core)
         if pair is None:
             return
-        if role == "signal":
-            self.numbers.setdefault(pair, set()).add(_value(number))
-        elif {_value(number), None} & self.numbers.get(pair, set()) or _value(number) is None:
-            self.met.add(id(op))
+        self._count(op, role, pair, _value(number))
         if isinstance(number, Assumed):
             self.numbered.add(pair)
             number = number.generic
@@ -166,6 +170,15 @@ class Signals:
             self.starved[id(op)] = pair, number
         else:
             self.clocks.wait(core, pair.target, token.clock)
+
+    def _count(self, op: Op, role: str, pair: Pair, value: int | None) -> None:
+        """Count a signal by its number in this course, or take one of the same number."""
+        if role == "signal":
+            self.numbers[pair, value] += 1
+        elif value is not None:
+            taken = next((key for key in ((pair, value), (pair, None)) if self.numbers[key]), None)
+            self.numbers.subtract([taken] if taken is not None else [])
+            self.lacking |= {id(op)} if taken is None else set()
 
     def _is(self, name: str) -> bool:
         profile = self.judged.resolved.profile

@@ -70,6 +70,10 @@ NESTED = (
 )
 MORE = "%np = arith.addi %n, %c1 : index\n"
 LOW = "%low = arith.remsi %n, %c2 : index\n%high = arith.addi %low, %c2 : index\n"
+SUM = (
+    "%sum = arith.addi %k, %n : index\n%one2 = arith.remsi %sum, %c2 : index\n"
+    "%two2 = arith.subi %c1, %one2 : index\n"
+)
 OTHER = (
     "%oe = arith.index_cast %one : i32 to index\n%o5 = arith.addi %oe, %c4 : index\n"
     "%op = arith.addi %o5, %c1 : index\n"
@@ -198,10 +202,17 @@ PAIRS: dict[str, Pair] = {
         {"race MTE2->V", "deadlock"},
     ),
     "a number of one half": Pair(
-        LOW + load("a") + loop(dynamic("set", "MTE2", "V", "%k")) + dynamic("wait", "MTE2", "V", "%low")
+        LOW + load("a") + dynamic("set", "MTE2", "V", "%low") + dynamic("wait", "MTE2", "V", "%low")
         + add("d", "a"),
         LOW + load("a") + dynamic("set", "MTE2", "V", "%high") + dynamic("wait", "MTE2", "V", "%low")
         + add("d", "a"),
+        {"race MTE2->V", "deadlock"},
+    ),
+    "the other number of two": Pair(
+        loop(SUM + load("a") + dynamic("set", "MTE2", "V", "%one2") + dynamic("wait", "MTE2", "V", "%one2")
+             + add("d", "a") + FREE_IN),
+        loop(SUM + load("a") + dynamic("set", "MTE2", "V", "%one2") + dynamic("wait", "MTE2", "V", "%two2")
+             + add("d", "a") + FREE_IN),
         {"race MTE2->V", "deadlock"},
     ),
     "numbers that may be equal": Pair(
