@@ -93,6 +93,19 @@ def removable(case: Case) -> list[int]:
     return [number(op) for op in case.program.walk() if not traits_of(op).terminator]
 
 
+def ordering(case: Case) -> list[tuple[int, int]]:
+    """The operations that order others, and those around them, with how deep each is."""
+
+    def within(region: ir.Region, depth: int) -> Iterator[tuple[int, int]]:
+        for op in region.ops:
+            inner = [found for r in op.regions for found in within(r, depth + 1)]
+            if inner or traits_of(op).order is not None or traits_of(op).calls:
+                yield number(op), depth
+            yield from inner
+
+    return [found for f in case.program.functions for found in within(f.body, 0)]
+
+
 def renamed(op: ir.Op, names: Values) -> ir.Op:
     """An operation on other values."""
     if not names:

@@ -45,7 +45,11 @@ def difference(outcome: Outcome, expected: Run | None, actual: Run | None) -> Di
     differs = outcome.mismatch
     if differs is None:
         undefined = _UNDEFINED.search(outcome.message)
-        return Difference("undefined data", undefined[1]) if undefined else Difference("run-time rule")
+        if undefined:
+            return Difference("undefined data", undefined[1])
+        if outcome.case.ranks is not None and outcome.tested == "races":
+            return Difference(normalised(outcome.message.splitlines()[0]))
+        return Difference("run-time rule")
     if expected is None or actual is None or differs.comparison is None:
         return Difference(_form(differs.message))
     if differs.comparison.first is None:

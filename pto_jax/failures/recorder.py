@@ -78,6 +78,7 @@ class Keeper:
         # What shrinks and writes needs JAX and is seldom needed.
         from ..cases.kernels import form_for
         from ..cases.targets import LegalOrders
+        from ..generate.programs import GENERATED
         from .folder import About, save
         from .isolation import varied
         from .reduce import blamed, reduced
@@ -86,10 +87,12 @@ class Keeper:
         deadline = time.monotonic() + self._seconds
         form = form_for(outcome.case, *self._names, kernels=self._kernels)
         machines = Machines(reference, tested, deadline, self._calls, self._beat, form)
-        # A program on ranks that has lost operations may have lost what orders it, and is judged otherwise.
-        judged = outcome.case.ranks is not None and isinstance(tested, LegalOrders)
-        if judged or not self._calls or not self._seconds:
-            return self._as_it_is(machines, outcome)
+        if not self._calls or not self._seconds:
+            return self._with_its_message(machines, outcome, reduced=False)
+        if outcome.case.ranks is not None and isinstance(tested, LegalOrders):
+            # Without its data a mutant may need nothing of what it lacks.
+            is_mutant = outcome.case.origin[:1] == (GENERATED,)
+            return self._with_its_message(machines, outcome, reduced=not is_mutant)
         blame = blamed(machines, outcome.case)
         cause, types = cause_of(blame), types_at_fault(blame)
         if self._folder is None or self._kept[cause] >= self._each:
@@ -100,9 +103,10 @@ class Keeper:
         self._kept[cause] += 1
         return Record(blame.instruction, cause, str(folder), types)
 
-    def _as_it_is(self, machines: Machines, outcome: Outcome) -> Record:
-        """A failure that is not made small: its cause is what is said of it."""
+    def _with_its_message(self, machines: Machines, outcome: Outcome, *, reduced: bool) -> Record:
+        """A failure whose cause is what is said of it; ``reduced`` to the data that it needs, or as it is."""
         from .folder import About, save
+        from .reduce import with_its_order
 
         message = next(iter(outcome.message.splitlines()), "")
         for name in (outcome.reference, outcome.tested):
@@ -111,7 +115,8 @@ class Keeper:
         if self._folder is None or self._kept[cause] >= self._each:
             return Record(cause=cause)
         machines.form = None
-        folder = save(self._folder, outcome.case, machines.run(outcome.case), About("", cause, *self._names))
+        found = with_its_order(machines, outcome.case) if reduced else machines.run(outcome.case)
+        folder = save(self._folder, outcome.case, found, About("", cause, *self._names))
         self._kept[cause] += 1
         return Record(cause=cause, folder=str(folder))
 

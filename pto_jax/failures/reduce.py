@@ -407,6 +407,41 @@ def reduced(machines: Machines, blame: Blame) -> Shrunk:
     return Shrunk(best.case, best.outcome, machines.steps, blame.instruction, best)
 
 
+def with_its_order(machines: Machines, case: Case) -> Finding:
+    """A failure on ranks with the data and the ranks that it needs.
+
+    Everything that orders operations stays: a protocol that lacks some of it may be wrong in itself.
+    """
+    case = numbered(case)
+    order = edits.ordering(case)
+    machines.form = lambda candidate: candidate if edits.ordering(candidate) == order else None
+    finding = machines.run(case)
+    search = Search(machines, finding, finding.signature)
+    floats = {n: i.words for n, i in case.inputs.items() if i.type.dtype.is_float}
+    try:
+        if finding.outcome.is_failure:
+            search.attempt(_with(case, {n: np.zeros_like(w) for n, w in floats.items()}))
+            search.first(_on_fewer_ranks(search.case))
+            _remove(search)
+    except Exhausted:
+        pass
+    machines.form = None
+    return search.best
+
+
+def _on_fewer_ranks(case: Case) -> Iterator[Case]:
+    """A case on two ranks and more, where a number of it says how many there are."""
+    ranks = case.ranks
+    counts = {n for n, i in case.inputs.items() if ranks is not None and (i.words == ranks.count).all()}
+    scalars = {n for n in counts if isinstance(case.inputs[n].type, ScalarType)}
+    for count in range(2, ranks.count if ranks is not None and scalars and not ranks.peers else 0):
+        inputs = {
+            n: replace(i, words=np.full_like(i.words[:count], count) if n in scalars else i.words[:count])
+            for n, i in case.inputs.items()
+        }
+        yield replace(case, inputs=inputs, ranks=replace(ranks, count=count))  # type: ignore[type-var]
+
+
 def representative_inputs(machines: Machines, finding: Finding) -> Finding:
     """The failure on ordinary values, else on special ones, else on those it was found with."""
     if finding.signature != "values":

@@ -265,6 +265,8 @@ def lost_values(
     runs: list[ContentsRun] = []
     room, left = _ROOM, {id(op) for op in wanted}
     for course in assumptions(resolved.program):
+        if any(run.guesses.repeats(course) for run in runs):
+            continue
         run = ContentsRun(judged, course, within)
         run.run(function)
         runs.append(run)

@@ -299,10 +299,13 @@ class _Verdict:
     def __init__(self, judged: Judged, function: Function, runs: Sequence[CourseRun]) -> None:
         self.judged, self.function = judged, function
         self.runs = [run for run in runs if run.ended]
+        self.met = {key for run in runs for key in run.signals.met}
+        self.reached = {key for run in runs for key in run.signals.reached}
 
     def findings(self) -> Iterator[Finding]:
         """One finding for each operation that hands a token in a wrong way in some course."""
         yield from self.starved()
+        yield from self.unmet()
         yield from self.doubled()
         yield from self.leftover()
         yield from self.brackets()
@@ -327,8 +330,7 @@ class _Verdict:
         for key, assumptions in starved.items():
             pair, op = ops[key]
             always = len(assumptions) == waited[key]
-            shown = op.attrs.get("event", "id")
-            message = effects.starved(op, pair.core, shown).message
+            message = effects.starved(op, pair.core, _number(op)).message
             message = message if always else message.replace(" before:", f" before{_where(assumptions)}:", 1)
             severity: Literal["error", "warning"] = "warning"
             if always and not self.may_be_set(pair, op, key not in usual):
@@ -337,6 +339,23 @@ class _Verdict:
             missing = f"{_arrow(pair)}; try: set_{flag} on every path to the wait"
             yield self.finding("deadlock", op, message, missing, len(assumptions), severity, pair.target)
 
+    def unmet(self) -> Iterator[Finding]:
+        """Waits that lack a signal of their number in all courses, where only execution knows numbers."""
+        courses = Counter(key for run in self.runs for key in run.signals.unmet - self.met)
+        waited = {key: told for run in self.runs for key, told in run.signals.waited.items()}
+        for key, count in courses.items():
+            pair, op = waited[key]
+            if self.is_elsewhere(pair) or any(run.signals.is_steered(pair) for run in self.runs):
+                continue
+            message = effects.starved(op, pair.core, _number(op)).message
+            missing = f"{_arrow(pair)}; try: set_{_flag(pair, op)} on every path to the wait"
+            yield self.finding("deadlock", op, message, missing, count, "error", pair.target)
+
+    def is_elsewhere(self, pair: Pair) -> bool:
+        """Whether two pipes have a signal that no course comes to."""
+        signals = (op for op in self.judged.resolved.program.walk() if effects.ends_of(op) == pair[1:])
+        return any(_is_signal(op) and id(op) not in self.reached for op in signals)
+
     def may_be_set(self, pair: Pair, op: Op, seldom: bool) -> bool:
         """Whether a signal that no course brings here might be meant: by a run-time number, or elsewhere.
 
@@ -344,8 +363,7 @@ class _Verdict:
         """
         event = op.attrs.get("event")
         for other in self.judged.resolved.program.walk():
-            order = effects.traits_of(other).order
-            if order is None or order.role != "signal" or order.through not in ("flag", "event"):
+            if not _is_signal(other):
                 continue
             kind = self.judged.cores.get(id(other))
             fits = event is None or other.attrs.get("event", event) == event
@@ -526,14 +544,23 @@ def _hang(op: Op, pipe: Pipe, message: str, severity: Literal["error", "warning"
     return Finding("deadlock", _place(op, pipe), None, missing, 1, diagnostic, (op,))
 
 
+def _is_signal(op: Op) -> bool:
+    order = effects.traits_of(op).order
+    return order is not None and order.role == "signal" and order.through in ("flag", "event")
+
+
 def _arrow(pair: Pair) -> str:
     return f"PIPE_{pair.source.name} -> PIPE_{pair.target.name}"
 
 
 def _flag(pair: Pair, op: Op) -> str:
+    return f"flag[PIPE_{pair.source.name}, PIPE_{pair.target.name}, {_number(op)}]"
+
+
+def _number(op: Op) -> object:
+    """The number of a flag, or the value that holds it."""
     event = op.attrs.get("event")
-    shown = event if isinstance(event, int) else "id"
-    return f"flag[PIPE_{pair.source.name}, PIPE_{pair.target.name}, {shown}]"
+    return event if isinstance(event, int) else op.ins[0] if op.ins else "id"
 
 
 def _where(assumptions: list[str]) -> str:

@@ -16,6 +16,7 @@ from .findings import Finding
 from .guided import Branches, functions_of
 from .judged import Judged
 from .numbers import ASSUMED, FURTHER, Course
+from .signals import EVENTS
 from .walk import CourseRun, Listed
 
 #: Courses beyond those with all conditions alike, for programs whose conditions have nothing to do with each
@@ -31,6 +32,8 @@ _BLOCKS = 24
 _ROOM = 40_000
 #: How many numbers that are loaded are alike before they repeat those of arguments.
 _LOADED = 240
+#: Courses in which numbers of flags that the text does not say may be equal.
+_NUMBERED = 64
 
 
 def judge(
@@ -97,33 +100,59 @@ def _once(listed: list[Finding]) -> list[Finding]:
 
 
 def courses(judged: Judged, function: Function) -> list[CourseRun]:
-    """The courses over a function: one where the text decides, else several with assumed numbers.
+    """The courses over a function: one where the text decides, else several with assumed numbers."""
+    runs = _assumed(judged, function)
+    if any(run.guesses.used for run in runs):
+        runs += _guided(judged, function, runs)
+    return runs + _numbered(judged, function, runs)
+
+
+def _assumed(judged: Judged, function: Function) -> list[CourseRun]:
+    """The courses with numbers that are mostly alike.
 
     Further ones follow while there are flags that none has come to, or loops around flags that none repeats.
     Where the first numbers decide nothing, no others do but those that conditions compare with.
     """
     runs: list[CourseRun] = []
     wanted = _flags(judged.resolved.program, function)
-    for course in assumptions(judged.resolved.program):
-        run = CourseRun(judged, course).run(function)
-        runs.append(run)
-        wanted -= run.reached
-        if not run.guesses.used:
+    for tried, course in enumerate(assumptions(judged.resolved.program), 1):
+        if not any(run.guesses.repeats(course) for run in runs):
+            runs.append(CourseRun(judged, course).run(function))
+            wanted -= runs[-1].reached
+        if not runs[-1].guesses.used:
             return runs
-        if len(runs) == _ALIKE and not (wanted or any(r.guesses.depends for r in runs)):
+        if tried == _ALIKE and not (wanted or any(r.guesses.depends for r in runs)):
             break
         # The courses so far have no trip, a few and many: further ones of a long program show little more.
-        if len(runs) == _MANY and not wanted and sum(r.length for r in runs) > _ROOM:
+        if tried == _MANY and not wanted and sum(r.length for r in runs) > _ROOM:
             break
     else:
         for course in _further(runs[0].arguments):
             if not wanted:
                 break
+            if any(run.guesses.repeats(course) for run in runs):
+                continue
             run = CourseRun(judged, course).run(function)
             if run.reached & wanted:
                 runs.append(run)
                 wanted -= run.reached
-    return runs + _guided(judged, function, runs)
+    return runs
+
+
+def _numbered(judged: Judged, function: Function, runs: Sequence[CourseRun]) -> list[CourseRun]:
+    """Courses of small numbers by chance in which waits for run-time numbers have their first signals."""
+    unmet = {key for run in runs for key in run.signals.unmet}
+    unmet -= {key for run in runs for key in run.signals.met}
+    random, found = Random(0), list[CourseRun]()
+    for i in range(_NUMBERED if unmet else 0):
+        numbers = tuple(random.randrange(EVENTS) for _ in range(_PERIOD))
+        run = CourseRun(judged, Course(numbers, (random.random() < 0.5,), FURTHER + i)).run(function)
+        if run.signals.met & unmet:
+            found.append(run)
+            unmet -= run.signals.met
+        if not unmet:
+            break
+    return found
 
 
 def _guided(judged: Judged, function: Function, runs: Sequence[CourseRun]) -> list[CourseRun]:
@@ -131,6 +160,8 @@ def _guided(judged: Judged, function: Function, runs: Sequence[CourseRun]) -> li
     branches, found = Branches(judged.resolved, function), list[CourseRun]()
     room, left = _ROOM, set(branches.arms) - {arm for run in runs for arm in run.taken}
     for course in branches.courses(left, runs[0].arguments, runs[0].positions) if left else ():
+        if any(run.guesses.repeats(course) for run in (*runs, *found)):
+            continue
         run = CourseRun(judged, course).run(function)
         if run.taken & left:
             found.append(run)

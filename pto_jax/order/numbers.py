@@ -20,6 +20,9 @@ from .regions import GENERIC
 #: Numbers that are assumed, one for each course: no trip, a few, and some that tile sizes divide.
 ASSUMED = (0, 1, 2, 3, 64, 192)
 _MOST, _STEP = 1 << 26, 64
+#: Numbers and conditions that are told apart as what something depends on; others are one.
+_LEAVES, _CONDITIONS = 96, 32
+_BEYOND = 1 << (_LEAVES + _CONDITIONS)
 #: The seeds of courses whose numbers are drawn begin here.
 FURTHER = 100
 
@@ -31,11 +34,12 @@ class Doubt(IntEnum):
 
 
 class Assumed(NamedTuple):
-    """A number that only execution knows."""
+    """A number that only execution knows; ``of`` has a bit for each assumption that it comes from."""
 
     value: int
     doubt: Doubt
     generic: int
+    of: int
 
 
 class Course(NamedTuple):
@@ -65,28 +69,46 @@ class Guesses:
         self.used = False
         #: Whether what was decided may be another for other numbers.
         self.depends = False
+        #: The assumptions that something was decided by, as bits.
+        self.decisive = 0
+
+    def repeats(self, course: Course) -> bool:
+        """Whether another course takes the same way: it assumes the same of all that decides."""
+        if self.decisive & _BEYOND:
+            return False
+        return all(
+            _at(self.course.numbers, bit) == _at(course.numbers, bit)
+            if bit < _LEAVES
+            else _at(self.course.holds, bit - _LEAVES) == _at(course.holds, bit - _LEAVES)
+            for bit in range(self.decisive.bit_length())
+            if self.decisive >> bit & 1
+        )
 
     def leaf(self, dtype: DType | None, doubt: Doubt = Doubt.ASSUMED) -> Assumed:
         """A number of a type of which nothing is known."""
         if dtype == I1:
-            holds = self.course.holds[self.conditions % len(self.course.holds)]
+            holds, own = _at(self.course.holds, self.conditions), self.conditions
             self.conditions += 1
-            return Assumed(holds, doubt, holds)
-        value = self.course.numbers[self.leaves % len(self.course.numbers)]
+            of = 1 << (_LEAVES + own) if own < _CONDITIONS else _BEYOND
+            return Assumed(holds, doubt, holds, of)
+        value, own = _at(self.course.numbers, self.leaves), self.leaves
         self.leaves += 1
-        return Assumed(value, doubt, self.random.randrange(GENERIC, _MOST, _STEP))
+        of = 1 << own if own < _LEAVES else _BEYOND
+        return Assumed(value, doubt, self.random.randrange(GENERIC, _MOST, _STEP), of)
 
     def computed(self, name: str, args: Sequence[object], source: DType, result: DType) -> object:
         """A scalar operation; a new guess where it is not one of integers."""
         values = [a.value if isinstance(a, Assumed) else a for a in args]
         generic = [a.generic if isinstance(a, Assumed) else a for a in args]
         if name == "arith.select" and not all(isinstance(v, int) for v in values[1:]):
+            self.decisive |= _origin(args[:1])
             return args[1] if values[0] else args[2]
         found, other = fold(name, values, source, result), fold(name, generic, source, result)
         doubts = [a.doubt for a in args if isinstance(a, Assumed)]
         if found is None or other is None:
             return self.leaf(result, Doubt.UNSURE)
-        return Assumed(bool(found) if result == I1 else found, max(doubts), other) if doubts else found
+        value = bool(found) if result == I1 else found
+        return Assumed(value, max(doubts), other, _origin(args)) if doubts else found
 
     def address(self, base: object, index: object, stride: object) -> object:
         """``base + index * stride`` where not all are integers."""
@@ -95,12 +117,13 @@ class Guesses:
             return self.leaf(None)
         values, generic = ([a[at] if isinstance(a, Assumed) else a for a in args] for at in (0, 2))
         doubt = max((a.doubt for a in args if isinstance(a, Assumed)), default=Doubt.ASSUMED)
-        return Assumed(address(*values), doubt, address(*generic))  # type: ignore[arg-type]
+        return Assumed(address(*values), doubt, address(*generic), _origin(args))  # type: ignore[arg-type]
 
     def value(self, number: object) -> int | None:
         """What a number is in this course, None for one that is no integer."""
         if isinstance(number, Assumed):
             self.used = True
+            self.decisive |= number.of
             self.depends |= not self._is_alike(number)
             return number.value
         return int(number) if isinstance(number, int) else None
@@ -110,6 +133,12 @@ class Guesses:
         compared = type(number.value) is bool and not self.conditions and number.doubt != Doubt.UNSURE
         return compared and number.value == bool(number.generic)
 
+    @property
+    def most(self) -> int:
+        """How often a condition that is assumed to hold does so."""
+        self.decisive |= 1
+        return self.course.numbers[0] % 4
+
     def trips(self, lower: object, upper: object, step: object) -> int:
         """How often a loop executes its body; mostly the same for the second values of its bounds."""
         bounds = (lower, upper, step)
@@ -117,8 +146,21 @@ class Guesses:
         found = _trips(*values)
         if any(isinstance(n, Assumed) for n in bounds):
             self.used = True
+            self.decisive |= _origin(bounds)
             self.depends |= found != _trips(*generic)
         return found
+
+
+def _at(numbers: Sequence[int], at: int) -> int:
+    return numbers[at % len(numbers)]
+
+
+def _origin(numbers: Sequence[object]) -> int:
+    """The assumptions that some numbers come from."""
+    found = 0
+    for number in numbers:
+        found |= number.of if isinstance(number, Assumed) else 0
+    return found
 
 
 def _trips(*bounds: object) -> int:

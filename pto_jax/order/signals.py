@@ -6,6 +6,7 @@ setting one that is there already is not defined, and one that is left over is t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -53,10 +54,15 @@ class Signals:
     def __init__(self, clocks: Clocks, judged: Judged) -> None:
         self.clocks, self.judged = clocks, judged
         self.present: dict[tuple[Pair, Hashable], Token] = {}
-        self.doubted: set[Pair] = set()
+        #: Pairs of pipes whose flags are under control flow that is not sure, and those of run-time numbers.
+        self.steered: set[Pair] = set()
+        self.numbered: set[Pair] = set()
         self.reached: set[int] = set()
         self.waited: dict[int, tuple[Pair, Op]] = {}
         self.starved: dict[int, tuple[Pair, Hashable]] = {}
+        #: Signals that no wait has taken, by their numbers, None for any; and the waits that lack one.
+        self.numbers: Counter[tuple[Pair, int | None]] = Counter()
+        self.lacking: set[int] = set()
         self.doubled: dict[int, tuple[Pair, Op, Op]] = {}
         #: Flags whose numbers no pipe has, where execution says the number.
         self.outside: dict[int, tuple[Op, int]] = {}
@@ -78,11 +84,25 @@ class Signals:
             for inner in op.walk():
                 pair = _pair(inner, "")
                 if pair is not None:
-                    self.doubted.add(pair)
+                    self.steered.add(pair)
 
     def doubts(self, pair: Pair) -> bool:
         """Whether the tokens of two pipes depend on numbers that may contradict each other."""
-        return pair in self.doubted or pair._replace(core="") in self.doubted
+        return pair in self.numbered or self.is_steered(pair)
+
+    def is_steered(self, pair: Pair) -> bool:
+        """Whether control flow that is not sure is around tokens of two pipes."""
+        return not self.steered.isdisjoint((pair, pair._replace(core="")))
+
+    @property
+    def met(self) -> set[int]:
+        """The waits that had a signal of their number whenever they were executed."""
+        return self.waited.keys() - self.lacking
+
+    @property
+    def unmet(self) -> set[int]:
+        """The waits between pipes with run-time numbers that lacked one."""
+        return {key for key in self.lacking if self.waited[key][0] in self.numbered}
 
     def stuck(self, found: Iterable[Diagnostic]) -> bool:
         """Note that all cores wait for ever; whether that is what an execution ended with."""
@@ -130,8 +150,9 @@ class Signals:
         pair = _pair(op, core)
         if pair is None:
             return
+        self._count(op, role, pair, _value(number))
         if isinstance(number, Assumed):
-            self.doubted.add(pair)
+            self.numbered.add(pair)
             number = number.generic
         elif isinstance(number, int) and not 0 <= number < EVENTS and "event" not in op.attrs:
             self.outside.setdefault(id(op), (op, number))
@@ -149,6 +170,15 @@ class Signals:
             self.starved[id(op)] = pair, number
         else:
             self.clocks.wait(core, pair.target, token.clock)
+
+    def _count(self, op: Op, role: str, pair: Pair, value: int | None) -> None:
+        """Count a signal by its number in this course, or take one of the same number."""
+        if role == "signal":
+            self.numbers[pair, value] += 1
+        elif value is not None:
+            taken = next((key for key in ((pair, value), (pair, None)) if self.numbers[key]), None)
+            self.numbers.subtract([taken] if taken is not None else [])
+            self.lacking |= {id(op)} if taken is None else set()
 
     def _is(self, name: str) -> bool:
         profile = self.judged.resolved.profile
@@ -246,6 +276,13 @@ class Signals:
                 self._between.give((what, key, core, other), Token(self.clocks.complete(core, pipe), op))
             elif (token := self._between.take((what, key, other, core))) is not None:
                 self.clocks.wait(core, waits, token.clock)
+
+
+def _value(number: object) -> int | None:
+    """What a number is in this course; None for one of which nothing is sure."""
+    if isinstance(number, Assumed):
+        return None if number.doubt == Doubt.UNSURE else number.value
+    return number if isinstance(number, int) else None
 
 
 def _pair(op: Op, core: str) -> Pair | None:

@@ -208,7 +208,7 @@ class Walk(Interpreter):
             if isinstance(condition, Assumed) and condition.doubt == Doubt.UNSURE:
                 self.course.signals.doubt(op, [condition])
             # A condition that is assumed to hold would hold for ever.
-            if not holds or (isinstance(condition, Assumed) and trip >= self.course.course.numbers[0] % 4):
+            if not holds or (isinstance(condition, Assumed) and trip >= self.course.guesses.most):
                 break
             carried = yield from self.block(after, _bound(scope, after, passed))
         for value, operand in zip(op.results, passed, strict=True):
@@ -371,7 +371,7 @@ class CourseRun:
         return [
             known[a.name]
             if a.name in known
-            else self.guesses.leaf(None)._replace(value=o.value)
+            else self.guesses.leaf(None)._replace(value=o.value, of=o.of)
             if apart and isinstance(o, Assumed)
             else o
             for a, o in zip(function.args, operands, strict=True)

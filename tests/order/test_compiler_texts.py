@@ -68,6 +68,17 @@ NESTED = (
     "%is41 = arith.cmpi eq, %n, %n41 : index\n%is77 = arith.cmpi eq, %one, %o77 : i32\n"
     + branch(branch("INNER", IN, "%is77"), IN, "%is41")
 )
+MORE = "%np = arith.addi %n, %c1 : index\n"
+LOW = "%low = arith.remsi %n, %c2 : index\n%high = arith.addi %low, %c2 : index\n"
+SUM = (
+    "%sum = arith.addi %k, %n : index\n%one2 = arith.remsi %sum, %c2 : index\n"
+    "%two2 = arith.subi %c1, %one2 : index\n"
+)
+OTHER = (
+    "%oe = arith.index_cast %one : i32 to index\n%o5 = arith.addi %oe, %c4 : index\n"
+    "%op = arith.addi %o5, %c1 : index\n"
+)
+AFTER = load("a") + IN + add("d", "a")
 LAST = "%more = arith.subi %n, %c1 : index\n"
 LEFT_OF = f"%l = pto.alloc_tile addr = %a0 : {LEFT}\n%r = pto.alloc_tile addr = %a0 : {RIGHT}\n"
 MATS = f"pto.tload ins(%g : {G}) outs(%m : {MAT})\n"
@@ -182,6 +193,32 @@ PAIRS: dict[str, Pair] = {
         "%np = arith.addi %n, %c1 : index\n" + dynamic("set", "MTE2", "V", "%np")
         + load("a") + dynamic("set", "MTE2", "V", "%n") + dynamic("wait", "MTE2", "V", "%np") + add("d", "a"),
         {"race MTE2->V"},
+    ),
+    "a number that no signal has": Pair(
+        MORE + load("a") + dynamic("set", "MTE2", "V", "%np") + dynamic("wait", "MTE2", "V", "%np")
+        + add("d", "a"),
+        MORE + load("a") + dynamic("set", "MTE2", "V", "%n") + dynamic("wait", "MTE2", "V", "%np")
+        + add("d", "a"),
+        {"race MTE2->V", "deadlock"},
+    ),
+    "a number of one half": Pair(
+        LOW + load("a") + dynamic("set", "MTE2", "V", "%low") + dynamic("wait", "MTE2", "V", "%low")
+        + add("d", "a"),
+        LOW + load("a") + dynamic("set", "MTE2", "V", "%high") + dynamic("wait", "MTE2", "V", "%low")
+        + add("d", "a"),
+        {"race MTE2->V", "deadlock"},
+    ),
+    "the other number of two": Pair(
+        loop(SUM + load("a") + dynamic("set", "MTE2", "V", "%one2") + dynamic("wait", "MTE2", "V", "%one2")
+             + add("d", "a") + FREE_IN),
+        loop(SUM + load("a") + dynamic("set", "MTE2", "V", "%one2") + dynamic("wait", "MTE2", "V", "%two2")
+             + add("d", "a") + FREE_IN),
+        {"race MTE2->V", "deadlock"},
+    ),
+    "numbers that may be equal": Pair(
+        AFTER + OTHER + dynamic("set", "V", "MTE2", "%n") + dynamic("wait", "V", "MTE2", "%op"),
+        AFTER + OTHER + dynamic("set", "V", "MTE2", "%oe") + dynamic("wait", "V", "MTE2", "%op"),
+        {"deadlock"},
     ),
     "a number that a condition chooses": Pair(
         PICK + load("a") + picked("set") + picked("wait") + add("d", "a"),

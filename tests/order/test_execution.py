@@ -10,7 +10,8 @@ from pto_jax import oracle
 from pto_jax.analysis.resolve import resolve
 from pto_jax.order import judged_program
 from pto_jax.schedules.machine import Schedule, ScheduledMachine
-from tests.order.texts import HEAD, add, branch, load, loop, section, set_, store, sync, wait
+from tests.order.test_compiler_texts import MORE
+from tests.order.texts import HEAD, add, branch, dynamic, load, loop, section, set_, store, sync, wait
 
 BODY = load("a") + sync("MTE2", "V") + add("d", "a") + sync("V", "MTE3") + store("d")
 
@@ -63,6 +64,17 @@ def test_execution_and_the_check_say_the_same() -> None:
     with pytest.raises(pto.ExecutionError) as stopped:
         run(wait("MTE2", "V", 3))
     assert stopped.value.diagnostics[0].message == found.diagnostic.message
+
+
+def test_a_run_time_number_that_no_signal_has_is_an_error_before_and_in_execution() -> None:
+    text = MORE + dynamic("set", "MTE2", "V", "%n") + dynamic("wait", "MTE2", "V", "%np")
+    program = pto.parse(HEAD + text + "return\n}", "k.pto")
+    (found,) = pto.races(program, "a2a3")
+    with pytest.raises(pto.ExecutionError) as stopped:
+        run(text)
+    said = stopped.value.diagnostics[0].message
+    assert found.diagnostic.severity == "error"
+    assert said.replace("PIPE_V, 3]", "PIPE_V, %np]") == found.diagnostic.message
 
 
 def witnesses(body: str) -> list[str]:

@@ -7,6 +7,9 @@ from itertools import permutations
 import pytest
 
 import pto_jax as pto
+from pto_jax.analysis.resolve import resolve
+from pto_jax.order.judge import courses, judged_program
+from pto_jax.order.numbers import ASSUMED
 from tests.order.test_catalogue import FREE, POP, PUSH, STORE_ACC, TO_LEFT, TO_MAT
 from tests.order.texts import (
     ACC,
@@ -351,3 +354,10 @@ def test_nothing_is_inserted_into_emitted_text() -> None:
     assert told([found]) == ["race MTE2->V"] and found.mode == "as-written"
     assert any(d.rule == "hazard" for d in pto.verify(program, "a2a3"))
     assert pto.races(pto.parse(str(program)), "a2a3") == []
+
+
+def test_courses_that_take_the_same_way_are_followed_once() -> None:
+    program = pto.parse(HEAD + loop(STEP) + "return\n}", "k.pto")
+    order = judged_program(resolve(program, pto.profile("a2a3")))
+    ways = [run.course.numbers[0] for run in courses(order, program.functions[0])]
+    assert ways == [*ASSUMED, 16]

@@ -23,7 +23,7 @@ from pto_jax.generate.programs import Case, Ranks, cases
 from pto_jax.interpreter import View
 from pto_jax.ir import Op
 from pto_jax.oracle.machine import ReferenceMachine
-from tests.ranks.protocols import PROTOCOLS, text
+from tests.ranks.protocols import PROTOCOLS, read, text
 from tests.ranks.rank_texts import ring
 
 Output = pytest.CaptureFixture[str]
@@ -87,17 +87,32 @@ def test_mutants_of_files_may_be_right_and_their_findings_are_refusals(tmp_path:
     assert made.case(3, 0).origin[0] == str(tmp_path / "ring.pto") and not made.case(0, 0).origin
 
 
-def test_a_file_that_lacks_its_wait_is_a_failure_of_the_check_of_order(tmp_path: Path) -> None:
-    k = ring()
+def test_a_file_that_lacks_its_wait_is_reduced_to_what_races_and_what_orders(tmp_path: Path) -> None:
+    k, both = ring(), (machine("oracle"), machine("races"))
     k.lines = [line for line in k.lines if "twait" not in line and "fence" not in line]
+    read(k, "%x", "%x")
     case = _programs(tmp_path / "ring.pto", k, RING).case(0, 0)
-    outcome = compare_case(case, machine("oracle"), machine("races"))
+    outcome = compare_case(case, *both)
     assert outcome.is_failure and "published" in outcome.message
-    record = recorder.Keeper(tmp_path / "f", 5.0, "oracle", "races")(
-        outcome, machine("oracle"), machine("races")
-    )
-    # It stays as it is: a smaller program may lack something else.
+    record = recorder.Keeper(tmp_path / "f", 60.0, "oracle", "races")(outcome, *both)
     assert record.folder is not None
+    small, whole = folder.read(record.folder).case, folder.read(record.folder, original=True).case
+    assert whole.ranks == RING and small.ranks == replace(RING, count=2)
+    assert not small.inputs["x"].words.any()
+    assert set(_left(whole)) - set(_left(small)) == {"tload", "tstore"} and "tput" in _left(small)
+    again = compare_case(small, *both)
+    said = [o.message.splitlines()[0].partition("warning: ")[2] for o in (again, outcome)]
+    assert said[0] == said[1] != ""
+
+
+def test_a_mutant_without_a_finding_stays_whole(tmp_path: Path) -> None:
+    case = replace(
+        _programs(tmp_path / "ring.pto", ring(), RING).case(0, 0), origin=("ranks", "lacks nothing")
+    )
+    both = machine("oracle"), machine("races")
+    outcome = compare_case(case, *both)
+    record = recorder.Keeper(tmp_path / "f", 5.0, "oracle", "races")(outcome, *both)
+    assert outcome.is_failure and record.folder is not None
     assert folder.read(record.folder).case.program == folder.read(record.folder, original=True).case.program
 
 
