@@ -61,7 +61,7 @@ def pages() -> Iterator[tuple[str, str]]:
     yield from _instructions()
     for topic in topics().values():
         body = manual(topic.name, "markdown").partition("\n")[2]
-        title = f"# {topic.name.capitalize()}\n\n{topic.summary}"
+        title = f"# {topic.title or topic.name.capitalize()}\n\n{topic.summary}"
         yield f"reference/language/{topic.name}.md", f"{title}\n{body}\n"
     yield "reference/tables/changes.md", _changes()
     yield "reference/tables/accuracy.md", _accuracy()

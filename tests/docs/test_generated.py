@@ -59,8 +59,9 @@ def test_everything_has_a_page_that_its_index_lists(generated: ModuleType) -> No
         assert f"[{name}]({name}.md)" in index
         assert page.count("\n## ") >= 2 and ("```pycon" in page) == bool(session(instruction))
         assert "\n## Types\n" in page
-    for topic in topics():
-        assert pages[f"reference/language/{topic}.md"].startswith(f"# {topic.capitalize()}\n")
+    for name, topic in topics().items():
+        heading = topic.title or name.capitalize()
+        assert pages[f"reference/language/{name}.md"].startswith(f"# {heading}\n")
     usage = parser().format_help()
     for command in re.findall(r"^    (\w+) ", usage, re.MULTILINE):
         assert f"usage: pto-jax {command} " in pages[f"reference/commands/{command}.md"]
