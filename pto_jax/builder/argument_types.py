@@ -55,7 +55,10 @@ def _parsed(text: str, what: str) -> ir.Type:
             cursor.unexpected("the end of the type")
     except errors.ParseError as error:
         inner = error.diagnostics[0]
-        fail(f"{what}: got the type {text!r}", allowed=inner.allowed or _EXAMPLES)
+        pointed = text.rstrip("* ")
+        fix = f'pto.ptr("{pointed}")' if pointed != text and ir.find_dtype(pointed) else ""
+        allowed = _EXAMPLES if fix or not inner.allowed else inner.allowed
+        fail(f"{what}: got the type {text!r}", allowed=allowed, fix=fix)
     return t
 
 
@@ -156,6 +159,7 @@ def tile_type(
             fail(
                 f"{what}: got {described(size)}",
                 allowed=f"a positive Python integer{run_time if isinstance(size, Handle) else ''}",
+                fix=f"{int(size)}" if isinstance(size, float) and size.is_integer() and size >= 1 else "",
             )
     outer, inner, size_of_box = _order(place, blayout, slayout)
     v_row, v_col = (rows, cols) if valid is None else two_sizes(valid, cols)

@@ -94,9 +94,7 @@ def operation_page(operation: MicroOperation) -> Topic:
     parts = (
         Part("Meaning", [operation.semantics] if operation.semantics else []),
         Part("Operands and their types", [operation.text, operation.types]),
-        Part(
-            "Example", [examples()[operation.name]] if operation.name in examples() else [], "program", "a5"
-        ),
+        Part("Example", shown, "program", "a5"),
         Part("Element types", table(["letter", "types"], kinds) if kinds else [], "table"),
         Part("Attributes and strings", table(["name", "values"], words) if words else [], "table"),
         Part("Not executed", [f"{word}: no source states its result" for word in operation.refused]),
