@@ -104,7 +104,8 @@ def contradictions() -> dict[Contradiction, tuple[str, ...]]:
     return table
 
 
-def _lines(c: Contradiction) -> Iterator[str]:
+def _lines(c: Contradiction, names: Sequence[str]) -> Iterator[str]:
+    yield f"instructions: {', '.join(names)}"
     yield f"profiles: {', '.join(c.profiles)}"
     yield f"here: {c.choice} Source: {c.source}."
     yield f"there: {c.other}. Source: {c.other_source}."
@@ -112,10 +113,8 @@ def _lines(c: Contradiction) -> Iterator[str]:
 
 def contradictions_topic() -> Topic:
     """The page; instructions that were added count too."""
-    parts = (
-        Part(f"{', '.join(names)}: {c.question}", list(_lines(c))) for c, names in contradictions().items()
-    )
-    summary = "Public tests and specifications that say something else than is decided, with both sources."
+    parts = (Part(c.question, list(_lines(c, names))) for c, names in contradictions().items())
+    summary = "Points on which public tests or specifications differ from the decision of this project."
     return Topic("contradictions", summary, tuple(parts), ("contradiction",))
 
 

@@ -163,10 +163,12 @@ def test_the_readmes_picture_is_what_the_product_draws() -> None:
     assert drawn.count("at the limit of f16") == 5 and drawn.count("NaN") == 4
 
 
-def test_the_tutorials_pictures_are_those_of_its_kernel() -> None:
-    for path, picture in readme.of_the_tutorial().items():
-        assert path.read_text(encoding="utf-8") == picture.svg, "to be written by tools.pictures --update"
-        assert f"({path.relative_to(readme.DOCS)})" in readme.TUTORIAL.read_text().replace("../", "")
+def test_the_tutorials_pictures_are_those_of_their_programs() -> None:
+    for page, pictures in ((readme.TUTORIAL, readme.of_the_tutorial()), (readme.RANKS, readme.of_ranks())):
+        text = page.read_text(encoding="utf-8").replace("../", "")
+        for path, picture in pictures.items():
+            assert path.read_text(encoding="utf-8") == picture.svg, "to be written by tools.pictures --update"
+            assert f"({path.relative_to(readme.DOCS)})" in text
 
 
 def test_long_numbers_of_a_scale_do_not_meet() -> None:
