@@ -62,7 +62,7 @@ def _families() -> list[Part]:
     return [
         Part(
             _FAMILIES[family],
-            table(heads, [[o.name, o.summary, o.text, o.types] for o in operations]),
+            table(heads, [[o.name, o.summary, o.text or "-", o.types or "-"] for o in operations]),
             "table",
         )
         for family, operations in sorted(isa.micro_families().items(), key=lambda f: [*_FAMILIES].index(f[0]))
