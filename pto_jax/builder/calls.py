@@ -35,7 +35,8 @@ def document(function: Any, instruction: isa.Instruction, forms: str) -> None:
     """Name and document a function from the declaration."""
     attributes = "".join(f"\n{a.name}: {a.meaning}" for a in instruction.attributes)
     function.__name__ = function.__qualname__ = python_name(instruction.name)
-    function.__doc__ = f"{instruction.summary}\n\n{forms}\n\n{instruction.semantics}{attributes}"
+    page = f"Types, rules and examples: pto-jax isa {instruction.name}; a mistake raises BuildError."
+    function.__doc__ = f"{instruction.summary}\n\n{forms}\n\n{instruction.semantics}{attributes}\n\n{page}"
 
 
 def python_name(name: str) -> str:

@@ -175,3 +175,8 @@ def test_long_numbers_of_a_scale_do_not_meet() -> None:
     svg = tile(np.float32([[0.123456, 0.654321]])).svg
     assert "0.12346" in svg and "0.65432" in svg and "0.38889" not in svg
     assert all(f">{n}<" in tile(np.float32([[0, 100]])).svg for n in (0, 50, 100))
+
+
+def test_a_number_that_nearly_fits_is_itself() -> None:
+    cells = tile(np.float32([[65504, -65504, -70000] * 4])).svg
+    assert ">-65504<" in cells and ">-70000<" in cells and "e4<" not in cells
