@@ -52,7 +52,7 @@ class _Parser(argparse.ArgumentParser):
                 kind = "an integer" if action.type is int else "a number"
                 raise argparse.ArgumentError(action, objection(f"got {arg_string!r}", kind))
             return number
-        return super()._get_value(action, arg_string)  # type: ignore[misc]
+        return super()._get_value(action, arg_string)
 
 
 def _usage(sub: argparse.ArgumentParser) -> str:

@@ -42,6 +42,7 @@ WORDS = (
         r"\b(no idea|get through|as it should be|come, go|made small|goes on)\b",
         "a positive verb",
     ),
+    ((PAGES, HELP, MESSAGES), r"\bhands? (it |them |a \w+ )?(on|over|out)\b", "pass, return"),
     (
         (PAGES, HELP),
         r"\bof (one's|your|its|their) own\b|\bby (itself|themselves)\b",
@@ -183,6 +184,7 @@ def test_each_word_is_noticed() -> None:
         "the text says",
         "What a profile has",
         "it goes on",
+        "hands them on",
         "by itself",
         "what a campaign found",
         "a store that knows its options",
