@@ -182,9 +182,7 @@ class Diagnostic:
     def __str__(self) -> str:
         place = f"{self.span}: " if self.span else ""
         subject = f"{self.instruction}: " if self.instruction else ""
-        # Operands of one letter would read as an article.
-        named = len(self.operand or "") > 1 and self.message.startswith(f"{self.operand} ")
-        operand = f"operand {self.operand}: " if self.operand and not named else ""
+        operand = f"operand {self.operand}: " if self.operand else ""
         return f"{place}{self.severity}: {subject}{operand}{self.message}"
 
     def to_json(self, file: str | None = None) -> dict[str, str | int | None]:

@@ -86,7 +86,7 @@ def test_a_scalar_of_another_kind_is_an_error() -> None:
     tile = "!pto.tile_buf<vec, 2x8xi32>"
     program = pto.parse(f"pto.tshls ins(%a, %s : {tile}, f32) outs(%d : {tile})")
     (found,) = [d for d in pto.verify(program, "a5") if d.severity == "error"]
-    assert "tshls: scalar has type f32" in str(found) and "scalar scalar" not in found.message
+    assert "operand scalar: scalar has type f32" in str(found) and "scalar scalar" not in found.message
 
 
 def test_tfillpad_fills_a_larger_tile() -> None:

@@ -110,7 +110,7 @@ def test_left_tiles_have_the_order_of_the_target() -> None:
         (
             "%c = arith.constant 1.0 : f16\npto.tadds ins(%a, %c : !pto.tile_buf<vec, 8x8xf32>, f16) "
             "outs(%a : !pto.tile_buf<vec, 8x8xf32>)",
-            "tadds: scalar has type f16",
+            "operand scalar: scalar has type f16",
         ),
     ],
 )
