@@ -26,7 +26,7 @@ from pto_jax.cli.main import main as command_line_main
 from pto_jax.examples import EXAMPLES
 from pto_jax.examples.describe import Example
 from pto_jax.isa.history import changes
-from pto_jax.isa.reference import Json, record, types_text
+from pto_jax.isa.reference import record, types_text
 from pto_jax.manual import manual, topics
 from pto_jax.pictures import memory, timeline
 from pto_jax.profiles import PROFILE_NAMES
@@ -61,7 +61,7 @@ def pages() -> Iterator[tuple[str, str]]:
     yield from _instructions()
     for topic in topics().values():
         body = manual(topic.name, "markdown").partition("\n")[2]
-        title = f"# {topic.name.capitalize()}\n\n{topic.summary}"
+        title = f"# {topic.title or topic.name.capitalize()}\n\n{topic.summary}"
         yield f"reference/language/{topic.name}.md", f"{title}\n{body}\n"
     yield "reference/tables/changes.md", _changes()
     yield "reference/tables/accuracy.md", _accuracy()
@@ -91,7 +91,7 @@ def gallery() -> Iterator[tuple[str, str]]:
             "",
             f"{example.summary}.",
             "",
-            _facts(example, memories=False),
+            _facts(example),
             "",
             f"`pto-jax run --example {example.name}`",
             ":::",
@@ -106,13 +106,16 @@ def _pictures(name: str) -> Iterator[tuple[str, str]]:
     yield "timeline", timeline(program).svg
 
 
-def _facts(example: Example, *, memories: bool = True) -> str:
-    """Profile, blocks, cores, memory used and measured ratios of an example in one line."""
+def _facts(example: Example) -> str:
+    """Profile, instructions, blocks, cores, memory used and measured ratios of an example in one line."""
     program = load(example.path)
+    found = (isa.find(op.name) for op in program.walk())
+    count = sum(i is not None and i.pipe.name != "S" for i in found)
     cores = sorted({op.name.partition(".")[2] for op in program.walk() if op.name.startswith("section.")})
-    facts = [resolve_profile(program).name, f"{example.grid} block{'s' if example.grid > 1 else ''}"]
+    blocks = f"{example.grid} block{'s' if example.grid > 1 else ''}"
+    facts = [resolve_profile(program).name, f"{count} instructions", blocks]
     facts += [f"{' and '.join(cores)} cores"] if cores else []
-    facts += [memory(program).label.partition(": ")[2]] if memories else []
+    facts += [memory(program).label.partition(": ")[2]]
     ratios = _ratios(example.name)
     return " | ".join([*facts, *([f"time over jnp: {ratios}"] if ratios else [])])
 
@@ -166,7 +169,8 @@ def _instructions() -> Iterator[tuple[str, str]]:
 
 def _changes() -> str:
     head = (
-        "# Changes of the language\n\nWhat versions of the text language changed: `pto-jax isa --changes`.\n"
+        "# Changes of the language\n\nThe changes from one version of the text language to the next; "
+        "`pto-jax isa --changes` prints them.\n"
     )
     rows = [[c.language, f"`{name}`", c.kind, _code(c.before), _code(c.after)] for name, c in changes()]
     return "\n".join([head, *table(["since", "of", "kind", "before", "after"], rows), ""])
@@ -174,21 +178,25 @@ def _changes() -> str:
 
 def _accuracy() -> str:
     head = (
-        "# Accuracy\n\nResults are exact - bits moved, or one rounding per documented step - but for "
-        "these, whose distance to the correctly rounded value is bounded. `pto-jax report --ulp` measures "
-        "them on your machine.\n"
+        "# Accuracy\n\nResults are exact: bits are moved, or each documented step is rounded once. The table "
+        "has the exceptions, with the largest distance to the correctly rounded value. "
+        "`pto-jax report --ulp` measures them on your computer.\n"
     )
     rows = []
     for i in isa.instructions().values():
-        bounds: Json = {str(d): n for d, n in i.ulp.items()}
-        rows += [[_link(i), d, f"{n} ULP"] for d, n in bounds.items()]
-    return "\n".join([head, *table(["instruction", "element type", "at most"], rows), ""])
+        for bound in dict.fromkeys(i.ulp.values()):
+            types = ", ".join(str(d) for d, n in i.ulp.items() if n == bound)
+            rows.append([_link(i), types, f"{bound} ULP"])
+    micro = [o for o in isa.micro_operations().values() if o.ulp]
+    rows += [[f"`{o.name}`", ", ".join(o.elements["T"]), f"{o.ulp} ULP"] for o in micro]
+    return "\n".join([head, *table(["instruction", "element types", "at most"], rows), ""])
 
 
 def _types() -> str:
     head = (
         "# Element types per profile\n\nThe types of an instruction's type variables, joined by `<-`; `any`: "
-        "no type matters, `-`: the profile does not have the instruction. Full lists stand on the pages.\n"
+        "no type matters, `-`: the profile does not have the instruction. The pages of instructions have the "
+        "full lists.\n"
     )
     rows = [
         [_link(i), *(f"`{types_text(i, p, limit=12)}`" for p in PROFILE_NAMES)]
@@ -200,6 +208,8 @@ def _types() -> str:
 
 #: The times over jnp that are wanted, by numerics.
 _TARGETS = {"fast": 1.5, "exact": 4.0}
+#: Names of rows that say little.
+_IN_WORDS = {"tmul tadd": "tmul, then tadd", "chain of 8": "a chain of 8 instructions"}
 #: Tables below that of the kernels: their title, and the end or the beginning of their rows' names.
 _FURTHER = (
     ("One instruction, exact over fast numerics", re.compile(r"exact / fast, (.*)")),
@@ -223,7 +233,11 @@ def performance() -> str:
     values = {name: row["value"] for name, row in measured["rows"].items()}
     parts = [head, when, *_kernels(values)]
     for title, named in _FURTHER:
-        rows = [[match[1], f"{v:.2f}"] for name, v in values.items() if (match := named.fullmatch(name))]
+        rows = [
+            [_IN_WORDS.get(match[1], match[1]), f"{v:.2f}"]
+            for name, v in values.items()
+            if (match := named.fullmatch(name))
+        ]
         parts += [f"\n## {title}\n", *table(["case", "ratio"], rows)] if rows else []
     return "\n".join([*parts, ""])
 
@@ -234,7 +248,8 @@ def _kernels(values: dict[str, float]) -> Iterator[str]:
     for name in dict.fromkeys(n.split()[0] for n in values if n.endswith(" over jnp")):
         cells = [(values.get(f"{name} {numerics} over jnp"), t) for numerics, t in _TARGETS.items()]
         reached += all(value is not None and value <= target for value, target in cells)
-        rows.append([f"`{name}`", *(part for value, target in cells for part in _judged(value, target))])
+        kernel = f"[{name}](../../gallery/{name}.md)" if name in EXAMPLES else f"`{name}`"
+        rows.append([kernel, *(part for value, target in cells for part in _judged(value, target))])
     if not rows:
         return
     wanted = " and ".join(f"{target:g} in {numerics} numerics" for numerics, target in _TARGETS.items())

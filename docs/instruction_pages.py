@@ -64,10 +64,23 @@ _MOVES = {
 _BREAK = re.compile(r"(?<=[,:>)]) (?![^<]*>)")
 
 
+#: Headers of columns that are aligned to the right.
+_RIGHT = ("fast", "exact", "ratio")
+
+
 def table(header: list[str], rows: Iterable[list[str]]) -> Iterator[str]:
-    """A table of Markdown."""
-    for row in (header, ["---"] * len(header), *rows):
+    """A table of Markdown; columns of numbers are aligned to the right."""
+    for row in (header, ["---:" if name in _RIGHT else "---" for name in header], *rows):
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+
+
+def _itemised(sentence: str) -> str:
+    """A sentence that lists many cases behind a colon, as a list."""
+    head, colon, rest = sentence.partition(": ")
+    cases = rest.split("; ")
+    if len(cases) < 4 or any(". " in case for case in cases):
+        return sentence
+    return "\n".join([f"{head}{colon}\n", *(f"- {case}" for case in cases)])
 
 
 def plain(text: str) -> str:
@@ -197,7 +210,7 @@ def _moved(name: str) -> str:
 
 
 def _result(i: Instruction) -> Iterator[str]:
-    yield from ("## Result", "", *(f"{plain(s)}\n" for s in sentences(i.semantics)))
+    yield from ("## Result", "", *(f"{_itemised(plain(s))}\n" for s in sentences(i.semantics)))
     for formula in i.formulas:
         yield f"Formula: `{formula.text}`{'' if formula.complete else ', as described above'}.\n"
     if i.domain not in ("none", "custom"):

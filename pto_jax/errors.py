@@ -67,6 +67,17 @@ def nearest(given: object, allowed: Iterable[str]) -> str:
     return next((words[w] for w in get_close_matches(str(given).lower(), list(words), n=1)), "")
 
 
+def listed(words: Iterable[object], where: str, most: int = 8) -> str:
+    """Words with commas; of many the first ones, how many more there are, and where they stand.
+
+    >>> listed("abc", "pto-jax isa", most=2)
+    'a, b, and 1 more (pto-jax isa)'
+    """
+    every = list(map(str, words))
+    more = [f"and {len(every) - most} more ({where})"] if len(every) > most else []
+    return ", ".join([*every[:most], *more])
+
+
 def with_article(word: object) -> str:
     """A noun with its article: types by their letters, too.
 

@@ -1,4 +1,4 @@
-"""The picture of the README, a tile before and after a saturating conversion, and those of a tutorial.
+"""The picture of the README, a tile before and after a saturating conversion, and those of two tutorials.
 
 ``python -m tools.pictures --update`` writes them into ``docs/_static``; a test compares the bytes.
 """
@@ -21,6 +21,7 @@ from pto_jax.pictures.svg import Canvas
 DOCS = Path(__file__).parents[1] / "docs"
 PICTURE = DOCS / "_static/tile.svg"
 TUTORIAL = DOCS / "tutorials/first_kernel.md"
+RANKS = DOCS / "tutorials/two_processors.md"
 #: Rows x columns of the tile, and those that are valid.
 SHAPE, VALID = (4, 16), (3, 10)
 PROGRAM = "%z = taddreluconv %x, %x : (!pto.tile<f32, 4, 16>, !pto.tile<f32, 4, 16>) -> !pto.tile<f16, 4, 16>"
@@ -61,8 +62,19 @@ def of_the_tutorial() -> dict[Path, Picture]:
     }
 
 
+def of_ranks() -> dict[Path, Picture]:
+    """Copies and signals of the program on two processors that a tutorial shows first."""
+    match = re.search(r":caption: swap\.pto\n\n(.*?)^```$", RANKS.read_text(encoding="utf-8"), re.M | re.S)
+    assert match is not None
+    peers = {"far_inbox": ("inbox", [1, 0]), "far_arrived": ("arrived", [1, 0])}
+    swap = pto.compile(pto.parse(match[1], file="swap.pto"), ranks=2, peers=peers)
+    x, signals = np.zeros((2, 64), np.float32), np.zeros((2, 1), np.int32)
+    drawn = pto.pictures.ranks(swap, {"x": x, "inbox": x, "arrived": signals, "y": x})
+    return {DOCS / "_static/two-ranks.svg": drawn}
+
+
 if __name__ == "__main__":
     if sys.argv[1:] != ["--update"]:
         sys.exit("usage: python -m tools.pictures --update")
-    for path, drawn in {PICTURE: picture(), **of_the_tutorial()}.items():
+    for path, drawn in {PICTURE: picture(), **of_the_tutorial(), **of_ranks()}.items():
         drawn.save(path)

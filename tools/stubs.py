@@ -1,19 +1,26 @@
 """Stub files: the functions that are made from declarations, as type checkers and editors read them.
 
 ``python -m tools.stubs`` writes ``ops.pyi`` and ``builder/functions.pyi`` of this package, and with
-``--sessions`` what the manual shows of Python, which takes half a minute; tests compare the files.
+``--sessions`` the examples that the manual shows, which takes half a minute; tests compare the files.
 """
 
 import json
 import keyword
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from enum import IntEnum
+from itertools import chain
 from pathlib import Path
 
 from pto_jax import isa
 from pto_jax.builder.calls import signatures
 from pto_jax.builder.instructions import names as operation_names
+from pto_jax.generate import options
+from pto_jax.generate.programs import cases
+from pto_jax.ir import Op
+from pto_jax.isa.micro import MicroOperation
 from pto_jax.runtime import op_functions, op_types
 from pto_jax.text.formats import TWO_SPELLINGS, find_format
 
@@ -219,6 +226,9 @@ def _operand(operand: isa.Operand) -> str:
 # -- sessions of the manual ----------------------------------------------------------------------------
 
 SESSIONS = PACKAGE / "manual" / "sessions.json"
+MICRO_EXAMPLES = PACKAGE / "manual" / "micro.json"
+#: Generated kernels among which an example is looked for.
+_CASES = 40
 
 
 def sessions() -> str:
@@ -229,10 +239,42 @@ def sessions() -> str:
     return json.dumps({name: text for name, text in shown.items() if text}, indent=1, sort_keys=True) + "\n"
 
 
+def micro_examples() -> str:
+    """The line of each micro-operation that ``pto-jax isa`` shows."""
+    lines = {name: micro_example(operation) for name, operation in isa.micro_operations().items()}
+    return json.dumps({name: line for name, line in lines.items() if line}, indent=1, sort_keys=True) + "\n"
+
+
+def micro_example(operation: MicroOperation) -> str:
+    """A micro-operation in a generated kernel, its operands by the names of the declaration; "" if in none.
+
+    One with different operands is preferred.
+    """
+    chosen = replace(options.MICRO, only=frozenset({operation.name}))
+    line = ""
+    for case in chain(cases(1, _CASES, chosen), cases(1, _CASES, options.CUBE)):
+        op = next((op for op in case.program.walk() if op.name == operation.name), None)
+        if op is not None:
+            line = line or _line(operation, op, str(case.program))
+            if len({v.name for v in op.ins}) == len(op.ins):
+                return _line(operation, op, str(case.program))
+    return line
+
+
+def _line(operation: MicroOperation, op: Op, text: str) -> str:
+    """The first line of a program that has the operation, with the names of the declaration."""
+    operands = [name for name, count in op.groups if count] or operation.operands
+    names = dict(zip((v.name for v in op.results), operation.results, strict=False))
+    names |= dict(zip((v.name for v in op.ins), operands, strict=False))
+    line = next(x for x in text.splitlines() if re.search(rf"pto\.{re.escape(op.name)}(?![\w.])", x))
+    return re.sub(r"%(\w+)", lambda m: "%" + names.get(m[1], m[1]), line.strip())
+
+
 def main(arguments: Sequence[str]) -> None:
     """Write the stub files, or with ``--sessions`` what the manual shows of Python."""
     if "--sessions" in arguments:
         SESSIONS.write_text(sessions(), encoding="utf-8")
+        MICRO_EXAMPLES.write_text(micro_examples(), encoding="utf-8")
         return
     for path, text in stubs().items():
         path.write_text(text, encoding="utf-8")

@@ -29,6 +29,8 @@ _PYTHON: dict[object, ir.DType] = {int: ir.INDEX, float: ir.F32, bool: ir.I1}
 def as_type(given: object, what: str = "type") -> ir.Type:
     """A type of the IR: itself, an element type (a scalar), ``int`` (index), ``float`` (f32) or text.
 
+    BuildError for anything else.
+
     >>> str(as_type("index")), str(as_type("!pto.ptr<bf16>")), str(as_type(float))
     ('index', 'ptr<bf16>', 'f32')
     """
@@ -55,7 +57,10 @@ def _parsed(text: str, what: str) -> ir.Type:
             cursor.unexpected("the end of the type")
     except errors.ParseError as error:
         inner = error.diagnostics[0]
-        fail(f"{what}: got the type {text!r}", allowed=inner.allowed or _EXAMPLES)
+        pointed = text.rstrip("* ")
+        fix = f'pto.ptr("{pointed}")' if pointed != text and ir.find_dtype(pointed) else ""
+        allowed = _EXAMPLES if fix or not inner.allowed else inner.allowed
+        fail(f"{what}: got the type {text!r}", allowed=allowed, fix=fix)
     return t
 
 
@@ -78,6 +83,8 @@ def ptr(dtype: str | ir.DType, space: str | ir.AddressSpace = ir.AddressSpace.GM
 
 def tensor_view(dtype: str | ir.DType, *dims: int | None) -> ir.TensorViewType:
     """The type of a view of global memory; None marks an extent known at run time.
+
+    BuildError for negative extents and unknown element types.
 
     >>> str(tensor_view("f16", None, 128))
     'tensor_view<?x128xf16>'
@@ -144,7 +151,8 @@ def tile_type(
 ) -> ir.TileType:
     """The type of a tile; without layouts it has the element order that its place asks for.
 
-    ``valid`` has None for sizes known at run time.
+    ``valid`` has None for sizes known at run time. BuildError for sizes that are no positive integers, and
+    for unknown words.
 
     >>> tile_type("f16", 32, 64, loc="mat").layout, tile_type("f16", 32, 64).layout
     ('NZ', 'ND')
@@ -156,6 +164,7 @@ def tile_type(
             fail(
                 f"{what}: got {described(size)}",
                 allowed=f"a positive Python integer{run_time if isinstance(size, Handle) else ''}",
+                fix=f"{int(size)}" if isinstance(size, float) and size % 1 == 0 and size >= 1 else "",
             )
     outer, inner, size_of_box = _order(place, blayout, slayout)
     v_row, v_col = (rows, cols) if valid is None else two_sizes(valid, cols)

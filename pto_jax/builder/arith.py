@@ -414,7 +414,7 @@ def select(condition: Any, yes: Any, no: Any) -> Scalar:
 def cast(value: Any, dtype: str | DType) -> Scalar:
     """A scalar as another type: widened, truncated, rounded, or read as its bits.
 
-    Between a float and index the value passes through i64.
+    Between a float and index the value passes through i64. BuildError for anything but a scalar.
 
     >>> from pto_jax import builder as b
     >>> program = b.Builder()

@@ -1,12 +1,15 @@
 """Tile instructions as Python functions, made from their declarations."""
 
 import ast
+import json
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import cache
+from itertools import permutations
 from typing import Any, NoReturn
 
 from .. import isa
+from ..errors import nearest
 from ..files import user_code
 from ..ir import F32, INDEX, AttrValue, DType, Form, ScalarType, Symbol, Type, find_dtype
 from ..isa.bind import accepts
@@ -32,7 +35,8 @@ def document(function: Any, instruction: isa.Instruction, forms: str) -> None:
     """Name and document a function from the declaration."""
     attributes = "".join(f"\n{a.name}: {a.meaning}" for a in instruction.attributes)
     function.__name__ = function.__qualname__ = python_name(instruction.name)
-    function.__doc__ = f"{instruction.summary}\n\n{forms}\n\n{instruction.semantics}{attributes}"
+    page = f"Types, rules and examples: pto-jax isa {instruction.name}; a mistake raises BuildError."
+    function.__doc__ = f"{instruction.summary}\n\n{forms}\n\n{instruction.semantics}{attributes}\n\n{page}"
 
 
 def python_name(name: str) -> str:
@@ -49,6 +53,10 @@ def _spelled(instruction: isa.Instruction) -> list[tuple[str, ...]]:
 
 
 _Signature = tuple[tuple[str, ...], tuple[str, ...]]
+#: Destinations, sources, and the objects by operand name.
+_Overload = tuple[tuple[str, ...], tuple[str, ...], dict[str, Any]]
+#: Arguments of calls whose orders are tried for a fix.
+_MOST_ARGUMENTS = 4
 
 
 @cache
@@ -131,8 +139,13 @@ class _Call:
 
     # -- operands ------------------------------------------------------------------------------------
 
-    def bind(self, args: Sequence[Any]) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, Any]]:
+    def bind(self, args: Sequence[Any]) -> _Overload:
         """The overload that fits, and the given objects by operand name."""
+        overload, close = self.fitting(args)
+        return overload if overload is not None else self.refuse(args, close)
+
+    def fitting(self, args: Sequence[Any]) -> tuple[_Overload | None, tuple[str, Any] | None]:
+        """The overload that arguments fit; else an operand of one with as many, and its wrong argument."""
         close: tuple[str, Any] | None = None
         for destinations, form in signatures(self.instruction):
             listed = self.listed(destinations, form)
@@ -143,9 +156,9 @@ class _Call:
             bound = {**self.operands, **dict(zip(rest, args, strict=True))}
             wrong = next((n for n in listed if not self.fits(n, bound[n])), None)
             if wrong is None:
-                return destinations, form, bound
+                return (destinations, form, bound), None
             close = close or (wrong, bound[wrong])
-        return self.refuse(args, close)
+        return None, close
 
     def listed(self, destinations: tuple[str, ...], form: tuple[str, ...]) -> tuple[str, ...]:
         return form if self.makes_results else (*destinations, *form)
@@ -164,14 +177,33 @@ class _Call:
         if close is not None:
             operand, value = close
             kind = self.instruction.operand(operand).kind
-            self.fail(f"got {described(value)}; allowed: {KINDS.get(kind, kind)}", operand)
+            self.fail(
+                f"got {described(value)}; allowed: {KINDS.get(kind, kind)}", operand, self.proposed(args)
+            )
         arguments = [*map(described, args), *(f"{k}={described(v)}" for k, v in self.operands.items())]
         wanted = dict.fromkeys(self.listed(*s) for s in signatures(self.instruction))
         allowed = " or ".join(f"{python_name(self.name)}({', '.join(w)})" for w in wanted)
-        self.fail(f"got ({', '.join(arguments)}); allowed: {allowed}")
+        self.fail(f"got ({', '.join(arguments)}); allowed: {allowed}", fix=self.proposed(args))
 
-    def fail(self, message: str, operand: str | None = None) -> NoReturn:
-        fail(message, self.place.span, instruction=self.name, operand=operand)
+    def proposed(self, args: Sequence[Any]) -> str:
+        """The call as written with its arguments in an order that fits, or with the first one as destination.
+
+        "" where none fits.
+        """
+        written = user_code.expression()
+        call = written.tree if written is not None else None
+        if not isinstance(call, ast.Call) or len(call.args) != len(args) or len(args) > _MOST_ARGUMENTS:
+            return ""
+        pairs = list(zip(args, map(ast.unparse, call.args), strict=True))
+        keywords = list(map(ast.unparse, call.keywords))
+        for tried in (*permutations(pairs), (*pairs[:1], *pairs)):
+            if self.fitting([value for value, _ in tried])[0] is not None:
+                texts = [*(text for _, text in tried), *keywords]
+                return f"pto.{python_name(self.name)}({', '.join(texts)})"
+        return ""
+
+    def fail(self, message: str, operand: str | None = None, fix: str = "") -> NoReturn:
+        fail(message, self.place.span, instruction=self.name, operand=operand, fix=fix)
 
     def fits(self, name: str, given: Any) -> bool:
         operand = self.instruction.operand(name)
@@ -291,6 +323,7 @@ def attributes_of(instruction: isa.Instruction, given: Mapping[str, Any]) -> dic
             fail(
                 f"got the keyword {key!r}",
                 allowed=f"operands {operands or 'none'}, attributes {names}, and wait, type, named",
+                fix=_keyword(instruction, key, value),
                 instruction=instruction.name,
             )
         if attribute.name in values:
@@ -302,6 +335,19 @@ def attributes_of(instruction: isa.Instruction, given: Mapping[str, Any]) -> dic
         if value is not None:
             values[attribute.name] = attribute_value(instruction.name, attribute, value)
     return values
+
+
+def _keyword(instruction: isa.Instruction, key: str, value: Any) -> str:
+    """The attribute that was meant by a keyword: one that has the value, or one of a close name."""
+    having = [
+        a for a in instruction.attributes if issubclass(a.type, IntEnum) and value in a.type.__members__
+    ]
+    names = (
+        [a.name for a in having]
+        if len(having) == 1
+        else [nearest(key, [a.name for a in instruction.attributes])]
+    )
+    return f"{names[0]}={json.dumps(value)}" if names[0] and isinstance(value, str | int | bool) else ""
 
 
 def attribute_value(name: str, attribute: isa.Attribute, given: Any) -> AttrValue:

@@ -103,7 +103,8 @@ class Branch(Structure):
 def if_(condition: Any) -> Branch:
     """Operations that are executed where a condition holds; :func:`else_` gives those for the other case.
 
-    A branch with results gives them at the end of both sides.
+    A branch with results gives them at the end of both sides. BuildError for a condition of another type
+    than i1.
 
     >>> from pto_jax import builder as b
     >>> program = b.Builder()
@@ -121,6 +122,8 @@ def if_(condition: Any) -> Branch:
 
 def else_() -> OpenRegion:
     """Open the region for the case that the condition of the branch directly before does not hold.
+
+    BuildError where no branch is directly before.
 
     >>> from pto_jax import builder as b
     >>> program = b.Builder()

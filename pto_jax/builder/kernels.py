@@ -90,10 +90,8 @@ class Kernel:
             if isinstance(type_, str):
                 type_ = self._evaluated(type_)
         if type_ is None:
-            self._fail(
-                f"got no type of the argument {name!r}; allowed: an annotation, or types=, with "
-                "pto.ptr('f32'), 'index', '!pto.ptr<f32>' ..."
-            )
+            shown = "types={'x': pto.ptr('f32'), 'n': 'index'}"
+            self._fail(f"got no type of the argument {name!r}; allowed: {shown}, or an annotation")
         return argument_types.as_type(type_, name)
 
     def _evaluated(self, annotation: str) -> Any:

@@ -34,7 +34,8 @@ def alloc_tile(
     ``addr`` is its byte address. ``valid`` gives the valid region; sizes that are scalars of the program
     are dynamic. ``loc``, ``blayout``, ``slayout``, ``fractal``, ``pad`` and ``compact`` are as for
     :func:`tile_type`: without layouts the tile has the element order that its place asks for on the target
-    of the program (a2a3 and a5 differ in left tiles).
+    of the program (a2a3 and a5 differ in left tiles). BuildError for sizes, words and types that there are
+    not, and outside of a kernel.
 
     >>> from pto_jax import builder as b
     >>> with b.Builder().function("f") as f:
@@ -149,7 +150,7 @@ def global_tensor(
     """``GlobalTensor`` of the C++ interface: a tensor in global memory; without strides a packed one.
 
     Extents and strides are in elements: Python integers, or scalars of the program for those known when it
-    runs.
+    runs. BuildError outside of a kernel.
 
     >>> from pto_jax import builder as b
     >>> with b.Builder().function("f", {"p": b.ptr("f32")}) as f:

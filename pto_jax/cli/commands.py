@@ -6,10 +6,10 @@ Modules that need JAX are imported inside the commands that use them.
 import argparse
 import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .. import __version__
-from ..errors import ArgumentError, nearest
+from ..errors import ArgumentError, listed, nearest, objection
 from ..ir import TEXT_LANGUAGES
 from ..profiles import ARCHITECTURES, PROFILE_NAMES
 from . import completion, doctor, findings, fuzz, lsp, options, races, rank_options, replay, report, step
@@ -19,18 +19,55 @@ if TYPE_CHECKING:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that objects to unknown options itself: its usage line is that of the command they are for."""
+    """A parser whose messages are of the form of all messages, below a usage line of the command."""
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         known, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            names = [name for action in self._actions for name in action.option_strings]
-            meant = nearest(unknown[0].partition("=")[0], names)
-            close = f"; nearest: {meant}" if meant else ""
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{close}")
+            self.error(self._objection(unknown))
         return known, unknown
+
+    def _objection(self, unknown: Sequence[str]) -> str:
+        option, _, value = unknown[0].partition("=")
+        got = f"got the unknown argument{'s' * (len(unknown) > 1)} {' '.join(unknown)}"
+        if not option.startswith("-"):
+            return objection(got, "options, see --help")
+        names = [name.strip("-") for action in self._actions for name in action.option_strings]
+        meant = nearest(option.strip("-"), names)
+        meant = f"--{meant}" if meant else ""
+        return objection(got, "options, see --help", f"{meant}={value}" if meant and value else meant)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            choices = list(map(str, action.choices))
+            allowed, meant = listed(choices, "see --help"), nearest(value, choices)
+            raise argparse.ArgumentError(action, objection(f"got {value!r}", allowed, meant))
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        if action.type in (int, float):
+            number = _number(arg_string, action.type)
+            if number is None:
+                kind = "an integer" if action.type is int else "a number"
+                raise argparse.ArgumentError(action, objection(f"got {arg_string!r}", kind))
+            return number
+        return super()._get_value(action, arg_string)
+
+
+def _usage(sub: argparse.ArgumentParser) -> str:
+    """One line: what has to be there, and that there are options, which the help lists below."""
+    words = [f"{a.option_strings[-1]} {a.metavar}" for a in sub._actions if a.option_strings and a.required]
+    formatter = sub._get_formatter()
+    words += [formatter._format_args(a, str(a.metavar)) for a in sub._get_positional_actions()]
+    return " ".join(["%(prog)s [options]", *words])
+
+
+def _number(text: str, kind: Any) -> Any:
+    try:
+        return kind(text)
+    except ValueError:
+        return None
 
 
 def parser() -> argparse.ArgumentParser:
@@ -308,6 +345,8 @@ def parser() -> argparse.ArgumentParser:
     ):
         add(command)
     completion.add(command, parser)
+    for sub in commands.choices.values():
+        sub.usage = _usage(sub)
     return root
 
 
@@ -324,7 +363,7 @@ def _run(args: argparse.Namespace) -> int:
     on_ranks = chosen.ranks is not None or (chosen.file or "").endswith(".json")
     on_ranks = on_ranks or chosen.example in ON_RANKS
     if not on_ranks:
-        rank_options.require_ranks(args)
+        rank_options.require_ranks(args, schedule=None, moves="issue", sync="auto")
     (ranks.run if on_ranks else run)(chosen)
     return options.ACCEPTED
 

@@ -8,6 +8,9 @@ from typing import Any
 from ..errors import ArgumentError
 from .options import Launch
 
+#: Options whose values have another name.
+_OPTIONS = {"moves": "async"}
+
 
 def add_windows(sub: argparse.ArgumentParser, *, scalars: bool = True) -> argparse._ArgumentGroup:
     """Define the options that say what arguments are on several ranks; ``scalars``: ``--arg``, too."""
@@ -34,7 +37,7 @@ def add_windows(sub: argparse.ArgumentParser, *, scalars: bool = True) -> argpar
             action="append",
             default=[],
             metavar="NAME=N",
-            help="a scalar; NAME=N,N,..: one for each rank",
+            help="a scalar argument; NAME=N,N,..: one for each rank",
         )
     return group
 
@@ -68,11 +71,15 @@ def given(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def require_ranks(args: argparse.Namespace) -> None:
-    """ArgumentError for options of ranks where nothing says how many there are."""
-    for name in ("shared", "context", "peer"):
-        if getattr(args, name):
-            raise ArgumentError(f"--{name} without --ranks", allowed="both", fix="--ranks 2")
+def require_ranks(args: argparse.Namespace, **defaults: Any) -> None:
+    """ArgumentError for options of ranks where nothing says how many there are.
+
+    ``defaults`` are further options of ranks by the names of their values.
+    """
+    for name, default in {"shared": "", "context": [], "peer": [], **defaults}.items():
+        if getattr(args, name) != default:
+            option = _OPTIONS.get(name, name)
+            raise ArgumentError(f"got --{option} without --ranks", allowed="both", fix="--ranks 2")
 
 
 def written(launch: Launch) -> list[str]:

@@ -279,6 +279,7 @@ def run(options: RunOptions) -> None:
         values = generate_inputs(kernel, options.seed, suited)  # pyright: ignore[reportArgumentType]
         keys = dict(zip(names, names, strict=True))
         origin = f"generated, seed {options.seed}"
+    values |= _scalars(kernel, options.scalars)
     looked = None
     if options.sanitize is not None:
         looked = sanitized(kernel, values, options, grid)
@@ -350,6 +351,18 @@ def describe_check(
     if not any(apart.values()):
         return f"{', '.join(apart)} equal to NumPy"
     return "largest difference from NumPy: " + ", ".join(f"{d:.2g} in {name}" for name, d in apart.items())
+
+
+def _scalars(kernel: Signature, given: Mapping[str, Any]) -> dict[str, Array]:
+    """Scalar arguments of one processor that options give."""
+    scalars = {a.name: a for a in kernel.arguments if isinstance(a.type, ScalarType)}
+    for name, value in given.items():
+        if name not in scalars:
+            raise ArgumentError(f"--arg: got {name!r}", allowed=", ".join(scalars) or "no scalar arguments")
+        if isinstance(value, list):
+            got = f"--arg {name}: got {len(value)} numbers"
+            raise ArgumentError(got, allowed="one, or one for each rank", fix=f"--ranks {len(value)}")
+    return {name: convert_input(scalars[name], np.asarray(value)) for name, value in given.items()}
 
 
 def instruction_counts(program: Program) -> str:

@@ -7,7 +7,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ..errors import ArgumentError, nearest
+from ..errors import ArgumentError, listed, nearest
 from . import ranks
 from .computations import ELEMENTARY, MATRICES, MODELS, VECTORS
 from .describe import Example as Example
@@ -24,13 +24,13 @@ def example(name: str) -> Example:
     choice = {**EXAMPLES, **ON_RANKS}.get(name)
     if choice is None:
         names = (*EXAMPLES, *ON_RANKS)
-        allowed = f"{', '.join(names[:8])}, and {len(names) - 8} more (pto-jax run --example list)"
+        allowed = listed(names, "pto-jax run --example list")
         raise ArgumentError(f"no example is called {name!r}", allowed=allowed, fix=nearest(name, names))
     return choice
 
 
 def described() -> str:
     """Name and one-line description of every example."""
-    listed = {**EXAMPLES, **ON_RANKS}
-    width = max(map(len, listed))
-    return "\n".join(f"  {name:<{width}}  {e.summary}" for name, e in listed.items())
+    every = {**EXAMPLES, **ON_RANKS}
+    width = max(map(len, every))
+    return "\n".join(f"  {name:<{width}}  {e.summary}" for name, e in every.items())

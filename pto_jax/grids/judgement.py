@@ -147,7 +147,8 @@ def require_blocks(grid: object, what: str = "grid") -> None:
     if is_number(grid, 1, MAX_LAUNCH):
         return
     few = not is_number(grid, 1)
-    raise ArgumentError(f"{what}: got {grid!r}", allowed="a positive number" if few else f"1 to {MAX_LAUNCH}")
+    allowed = "a positive number" if few else f"1 to {MAX_LAUNCH}"
+    raise ArgumentError(f"{what}: got {grid!r}", allowed=allowed, fix=f"{what}={1 if few else MAX_LAUNCH}")
 
 
 def judge(program: Program, entry: str, grid: int, facts: Facts | None = None) -> Judgement:

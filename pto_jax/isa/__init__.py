@@ -215,15 +215,19 @@ def find(name: str) -> Instruction | None:
 @cache
 def micro_operations() -> dict[str, MicroOperation]:
     """Every declared micro-operation by name."""
+    operations = [operation for family in micro_families().values() for operation in family]
+    table = {operation.name: operation for operation in operations}
+    if len(table) < len(operations):
+        raise RuntimeError("a micro-operation is declared twice")
+    return table
+
+
+@cache
+def micro_families() -> dict[str, tuple[MicroOperation, ...]]:
+    """The declared micro-operations by the module that declares them."""
     from importlib import import_module
 
-    table: dict[str, MicroOperation] = {}
-    for family in MICRO_FAMILIES:
-        for operation in import_module(f".{family}", __name__).OPERATIONS:
-            if operation.name in table:
-                raise RuntimeError(f"micro-operation {operation.name} is declared twice")
-            table[operation.name] = operation
-    return table
+    return {name: tuple(import_module(f".{name}", __name__).OPERATIONS) for name in MICRO_FAMILIES}
 
 
 def find_micro(name: str) -> MicroOperation | None:

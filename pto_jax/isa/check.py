@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from .. import ir, profiles
-from ..errors import Diagnostic, Span, VerifyError
+from ..errors import Diagnostic, Span, VerifyError, nearest
 from .bind import Bound, accepts, bind
 from .declare import Attribute, Constraint, Instruction, Operand, Site
 from .rules.constraints import element_type, size
@@ -314,9 +314,16 @@ def _attributes(instruction: Instruction, op: ir.Op) -> Iterator[Diagnostic]:
     for key, value in op.attributes:
         attribute = instruction.attribute(key)
         if attribute is None:
-            names = ", ".join(a.name for a in instruction.attributes) or "none"
-            message = f"unknown attribute {key}, which has no effect; allowed: {names}"
-            yield Diagnostic("warning", message, op.span, instruction.name, None, "attribute-known")
+            names = [a.name for a in instruction.attributes]
+            yield Diagnostic(
+                "warning",
+                f"unknown attribute {key}, which has no effect",
+                op.span,
+                instruction.name,
+                rule="attribute-known",
+                allowed=", ".join(names) or "none",
+                fix=nearest(key, names),
+            )
         elif not attribute.takes(value):
             message = f"{key} = {value}; allowed: {_values(attribute)}"
             yield Diagnostic("error", message, op.span, instruction.name, None, "attribute-value")

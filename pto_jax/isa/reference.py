@@ -160,17 +160,37 @@ def rendered(title: str, sections: Iterable[Section], style: Style) -> Iterator[
         yield f"## {heading}" if style == "markdown" else heading
         if style == "markdown":
             yield ""
+        if style == "markdown" and kind == "table":
+            yield from _columns(items)
+            continue
         for item in items:
             if kind == "program":
                 language = "pycon" if item.startswith(">>>") else "mlir"
                 yield from (f"```{language}", item, "```") if style == "markdown" else [indent(item, "  ")]
             elif kind == "table":
-                yield f"    {item}" if style == "markdown" else f"  {item}"
+                yield f"  {item}"
             elif style == "markdown":
                 yield item if kind == "prose" else f"- {item}"
             else:
                 hanging = "  " if kind == "prose" else "    "
                 yield fill(item, WIDTH, initial_indent="  ", subsequent_indent=hanging, **_WHOLE_WORDS)
+
+
+def _columns(lines: Sequence[str]) -> Iterator[str]:
+    r"""Lines of aligned columns as a table of Markdown, or as they are where a cell is empty.
+
+    >>> print(*_columns(["name  meaning", "p*    a pointer"]), sep="\n")
+    | name | meaning |
+    | --- | --- |
+    | p\* | a pointer |
+    """
+    rows = [re.split(r" {2,}", line) for line in lines]
+    if len({len(row) for row in rows}) > 1:
+        yield from (f"    {line}" for line in lines)
+        return
+    for row in (rows[0], ["---"] * len(rows[0]), *rows[1:]):
+        cells = (re.sub(r"([*<|_])", r"\\\1", cell) for cell in row)
+        yield f"| {' | '.join(cells)} |"
 
 
 def _sections(i: Instruction, example: str | None, python: str) -> Iterator[Section]:

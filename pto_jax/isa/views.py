@@ -82,7 +82,7 @@ def _ranks(counted: str, result: str, groups: tuple[str, ...]) -> Constraint:
         for group in groups:
             count = len(site.op.group(group))
             if count != rank:
-                yield group, f"{count} {group} for rank {rank}; allowed: {rank}"
+                yield group, f"got {count} of {group} for {rank} dimensions; allowed: {rank}, one for each"
 
     return rule
 
@@ -105,6 +105,13 @@ def _extents(result: str, group: str) -> Constraint:
     return rule
 
 
+def _inside(extent: int, length: int) -> str:
+    """The offsets of windows of a length inside an extent."""
+    if length > extent:
+        return f"at most {extent} elements"
+    return "the offset 0" if length == extent else f"an offset from 0 to {extent - length}"
+
+
 @_forbid("window", "a window inside the view")
 def _window(site: Site) -> Iterator[Finding]:
     view = site.values.get("view")
@@ -119,7 +126,7 @@ def _window(site: Site) -> Iterator[Finding]:
             yield "offsets", f"offsets[{i}] = {offset}; allowed: 0 or more"
         elif extent is not None and offset is not None and length is not None and offset + length > extent:
             got = f"dimension {i}: window [{offset}, {offset + length}) of an extent of {extent}"
-            yield "offsets", f"{got}; allowed: a window inside the view"
+            yield "offsets", f"{got}; allowed: {_inside(extent, length)}"
 
 
 @_forbid("view-layout", "strides that agree with an explicit layout", severity="warning", on_lanes=False)
@@ -410,7 +417,8 @@ def _recast(site: declare.Site) -> Iterator[declare.Finding]:
     for group, written in (("sizes", t.dims), ("strides", strides)):
         numbers = site.numbers(group)
         if len(numbers) != len(t.dims):
-            yield group, f"{len(numbers)} {group} for rank {len(t.dims)}; allowed: {len(t.dims)}"
+            got = f"got {len(numbers)} of {group} for {len(t.dims)} dimensions"
+            yield group, f"{got}; allowed: {len(t.dims)}, one for each"
             continue
         for i, (n, w) in enumerate(zip(numbers, written, strict=True)):
             if n is not None and w is not None and n != w:
@@ -447,7 +455,8 @@ def _fixed_window(site: declare.Site) -> Iterator[declare.Finding]:
             continue
         if start < 0 or (extent is not None and start + n > extent):
             got = f"dimension {i}: window [{start}, {start + n}) of an extent of {constraints.size(extent)}"
-            yield "offsets", f"{got}; allowed: a window inside the view"
+            allowed = "an offset of 0 or more" if extent is None else _inside(extent, n)
+            yield "offsets", f"{got}; allowed: {allowed}"
 
 
 _declared = partial(handles.custom, sources=(_MLIR, _DIALECT))

@@ -18,6 +18,7 @@ from ..isa.samples.operations import Sample, legal_samples, to_program
 from ..profiles import PROFILES
 from ..text import parse, print_program
 from ..text.type_text import print_type
+from .micro import micro_topic, operation_page
 from .topics import (
     GRAMMAR_TOPIC,
     PROFILES_TOPIC,
@@ -26,7 +27,6 @@ from .topics import (
     Topic,
     contradictions_topic,
     events_topic,
-    micro_topic,
 )
 
 
@@ -80,8 +80,6 @@ def manual(
     instruction = isa.find(name)
     operation = isa.find_micro(name.removeprefix("pto.")) if instruction is None else None
     if operation is not None:
-        from .topics import operation_page
-
         return operation_page(operation).page(style)
     if instruction is None:
         raise ArgumentError(

@@ -1,4 +1,4 @@
-"""Pages of the manual on topics: language, types, profiles, events, micro-operations, contradictions."""
+"""Pages of the manual on topics: language, types, profiles, events, contradictions."""
 
 import json
 from collections import defaultdict
@@ -30,7 +30,6 @@ from ..ir import (
 )
 from ..isa.declare import Contradiction
 from ..isa.effects import EVENT_PIPES
-from ..isa.micro import MicroOperation
 from ..isa.reference import Section, Style, rendered
 from ..isa.rules.tile_legality import TYPE_RULES
 from ..isa.traits import Through
@@ -56,12 +55,16 @@ class Part:
 
 @dataclass(frozen=True)
 class Topic:
-    """A page about something that is no instruction; ``also`` are further names it is found by."""
+    """A page about something that is no instruction; ``also`` are further names it is found by.
+
+    ``title`` is the heading on the site, the name by default.
+    """
 
     name: str
     summary: str
     parts: tuple[Part, ...]
     also: tuple[str, ...] = ()
+    title: str = ""
 
     def programs(self) -> Iterator[tuple[str, str]]:
         """Every program of the page with its profile."""
@@ -101,7 +104,8 @@ def contradictions() -> dict[Contradiction, tuple[str, ...]]:
     return table
 
 
-def _lines(c: Contradiction) -> Iterator[str]:
+def _lines(c: Contradiction, names: Sequence[str]) -> Iterator[str]:
+    yield f"instructions: {', '.join(names)}"
     yield f"profiles: {', '.join(c.profiles)}"
     yield f"here: {c.choice} Source: {c.source}."
     yield f"there: {c.other}. Source: {c.other_source}."
@@ -109,10 +113,8 @@ def _lines(c: Contradiction) -> Iterator[str]:
 
 def contradictions_topic() -> Topic:
     """The page; instructions that were added count too."""
-    parts = (
-        Part(f"{', '.join(names)}: {c.question}", list(_lines(c))) for c, names in contradictions().items()
-    )
-    summary = "Public tests and specifications that say something else than is decided, with both sources."
+    parts = (Part(c.question, list(_lines(c, names))) for c, names in contradictions().items())
+    summary = "Points on which public tests or specifications differ from the decision of this project."
     return Topic("contradictions", summary, tuple(parts), ("contradiction",))
 
 
@@ -373,87 +375,8 @@ TILE_TOPIC = Topic(
         ),
     ),
     ("tile_buf", "tiles", "layout", "layouts", "blayout", "slayout", "fractal", "valid", "conv_tile"),
+    "Tile types",
 )
-
-
-_SHORT = [
-    "Micro-operations are the level of the A5 vector core below tile instructions. Values are registers of "
-    "256 bytes, predicates of 256 bits and addresses of the unified buffer, which tiles share with them by "
-    "bytes. A program may hold both. Everything that makes or takes a register stands in one pto.vecscope; "
-    "where a text has none, operations in a row share one, as the assembler makes it.",
-    "The same operations with the prefix vmi. work on any number of logical lanes.",
-    "The cube unit has its own: copies between L1, L0 and UB, products, stores of accumulators.",
-    "SIMT code and the A3 form (pto.ub) are refused by name.",
-]
-_TYPES = [
-    ["!pto.vreg<64xf32>", "256 bytes as lanes of an element type; i16 has no sign, si16 and ui16 have one"],
-    ["!pto.mask<b32>", "a bit per byte of a register; lane i of a b32 mask is bit 4 i"],
-    ["!pto.align", "what an unaligned stream keeps between its operations"],
-    ["!pto.ptr<f32, ub>", "a byte address in the unified buffer; addptr counts elements"],
-    ["!pto.vmi.vreg<512xf32>", "logical lanes; !pto.vmi.mask<512xpred> has a bit for each"],
-]
-_RULES = [
-    "Inactive lanes of a result are zero; bytes of inactive lanes are not stored.",
-    "Floats round to nearest even once per operation and keep subnormals; integers wrap.",
-    "The post-update form returns a second pointer: it accesses the given one and returns it moved.",
-    "Contents of the unified buffer before the first write are undefined; `--sanitize` reports their use.",
-]
-
-
-def _family(family: str, found: list[MicroOperation]) -> Part:
-    rows = [[o.name, o.text, o.types, o.summary] for o in found]
-    return Part(f"Operations: {family}", table(["operation", "operands", "types", "meaning"], rows), "table")
-
-
-def _families() -> Iterator[Part]:
-    by_source: dict[str, list[MicroOperation]] = {}
-    for operation in isa.micro_operations().values():
-        by_source.setdefault(operation.source, []).append(operation)
-    return (_family(source, operations) for source, operations in by_source.items())
-
-
-def _decisions() -> list[str]:
-    decisions = {d: None for o in isa.micro_operations().values() for d in o.decisions}
-    return [f"{d.question} {d.choice} ({d.source})" for d in decisions]
-
-
-def operation_page(operation: MicroOperation) -> Topic:
-    """The page of one micro-operation.
-
-    >>> print(operation_page(isa.micro_operations()["vadd"]).page().splitlines()[0])
-    vadd: Sum of lanes.
-    """
-    kinds = [[letter, " ".join(types)] for letter, types in operation.elements.items()]
-    words = [[name, " ".join(types)] for name, types in operation.choices.items()]
-    parts = (
-        Part("Meaning", [operation.semantics] if operation.semantics else []),
-        Part("Operands and their types", [operation.text, operation.types]),
-        Part("Element types", table(["letter", "types"], kinds) if kinds else [], "table"),
-        Part("Attributes and strings", table(["name", "values"], words) if words else [], "table"),
-        Part("Not executed", [f"{word}: no source states its result" for word in operation.refused]),
-        Part("Accuracy", [f"within {operation.ulp} ULP"] if operation.ulp else []),
-        Part("Decisions", [f"{d.question} {d.choice} ({d.source})" for d in operation.decisions]),
-        Part("Source", [operation.source] if operation.source else []),
-        Part("See also", ["`pto-jax isa micro`: types, rules of all operations, a kernel"]),
-    )
-    return Topic(operation.name, operation.summary, tuple(p for p in parts if p.items))
-
-
-def micro_topic() -> Topic:
-    """The page."""
-    return Topic(
-        "micro",
-        "Micro-operations: vector registers, masks, addresses.",
-        (
-            Part("In short", _SHORT, "prose"),
-            Part("A kernel", [program("micro")], "program", "a5"),
-            Part("Types", table(["type", "meaning"], _TYPES), "table"),
-            Part("Rules of all operations", _RULES),
-            *_families(),
-            Part("Decisions where sources are silent or differ", _decisions()),
-        ),
-        ("vpto", "vmi", "vreg", "mask", "vecscope", "registers", "micro-operations"),
-    )
 
 
 #: What stands on both sides of an order, by the means of it.

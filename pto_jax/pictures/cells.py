@@ -239,6 +239,8 @@ def _cell(
         canvas.parts.append(f'<path d="{ring}h{num(2 * gap - width)}z" fill="none" stroke="{ink}"/>')
     room = int((width - 3) / 4.7)
     shown = short(value, room) if height >= 12 and room >= 3 else ""
+    if shown and (longer := short(value, room + 1)) != shown and float(longer) == value:
+        shown = longer  # Smaller, and the number itself.
     shown = {"U": "U", "I": shown and ("Inf" if value > 0 else "-Inf")}.get(letter, shown)
     if (shown := shown or letter) and min(width, height) >= 6.5:
         small = shown == letter and height < 12

@@ -119,7 +119,7 @@ def _elements(canvas: Canvas, part: _Part) -> float:
     places: dict[int, tuple[int, int]] = {}
     bits = t.dtype.storage_bits
     digits = len(str(max(element_offset(t, part.rows - 1, part.cols - 1), 9)))
-    font = min(9.0, w / (0.62 * digits), h * 0.8)
+    font = min(9.0, w / (0.72 * digits), h * 0.8)
     for i in range(part.rows):
         for j in range(part.cols):
             number = element_offset(t, i, j)

@@ -418,6 +418,13 @@ class Cursor(Source):
         fix = f"%{self.text}" if value and self.text.isidentifier() else ""
         if value and re.fullmatch(r"\d+(\.\d+)?", self.text):
             fix = f"%c = arith.constant {self.text} : {'f32' if '.' in self.text else 'index'}"
+        closing = re.match(r"'([\])}>])'", expected) or (
+            self.kind is Kind.EOF and re.search(r"'(})'$", expected)
+        )
+        if closing and self.text.startswith("%"):
+            expected, fix = f"',' or {expected}", f", {self.text}"
+        elif closing:
+            fix = closing[1]
         self.fail(f"got {self.found()}", allowed=expected, fix=fix)
 
     def fail(

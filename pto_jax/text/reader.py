@@ -165,6 +165,8 @@ class Scopes:
             f"column {place.col})",
             start=mention.start,
             end=mention.end,
+            allowed="the type of its definition",
+            fix=_spelled(defined),
         )
 
     def parameters(self) -> tuple[Value, ...]:
@@ -178,10 +180,16 @@ class Scopes:
 
 def _allocation(name: str, t: TileType) -> str:
     """The operation that defines a tile."""
-    from ..isa.rules.constraints import spelled
     from ..isa.views import ALLOC_TILE
 
-    return f"%{name} = pto.{ALLOC_TILE} : {spelled(t)}"
+    return f"%{name} = pto.{ALLOC_TILE} : {_spelled(t)}"
+
+
+def _spelled(t: Type) -> str:
+    """The text of a type, of tiles the short one."""
+    from ..isa.rules.constraints import spelled
+
+    return spelled(t) if isinstance(t, TileType) else type_text.print_type(t)
 
 
 def _difference(written: Type, defined: Type) -> str:

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from .. import ir
+from ..errors import nearest
 from ..ir import (
     AddressSpace,
     BLayout,
@@ -272,7 +273,7 @@ def _read_positional(reader: ShapeReader, fields: _Fields) -> None:
     if key == "dtype" and find_dtype(c.text.removeprefix("!pto.")) is None:
         memories = [m.name.lower() for m in Loc]
         forms = f"a memory ({', '.join(memories)}), an element type, dimensions (16x16xf32) or key=value"
-        c.fail(f"got {c.found()}{suggestion(c.text, memories)}; allowed: {forms}")
+        c.fail(f"got {c.found()}", allowed=forms, fix=nearest(c.text, memories))
     if c.kind is Kind.QUESTION or (c.kind is Kind.INTEGER_LIT and not _is_code(key, c.text)):
         c.unexpected(f"{_expected(key)}; {_VALID_BY_KEY}")
     _store(reader, fields, key, _read_value(reader, key), start)

@@ -141,14 +141,23 @@ def test_isa_prints_the_matrix_and_one_page(shell: Shell) -> None:
 
 
 USAGE: dict[str, tuple[list[str], str]] = {
-    "unknown command": (["fly"], "invalid choice: 'fly'"),
-    "unknown option": (["run", "--fast"], "unrecognized arguments: --fast"),
-    "misspelt option": (["run", "--example", "softmax", "--sede=3"], "--sede=3; nearest: --seed"),
+    "unknown command": (
+        ["fly"],
+        "got 'fly'; allowed: run, diff, verify, fmt, conformance, isa, cost, step, and 10 more",
+    ),
+    "unknown option": (["run", "--fast"], "got the unknown argument --fast; allowed"),
+    "misspelt option": (
+        ["run", "--example", "softmax", "--sede=3"],
+        "see --help; try: --seed=3",
+    ),
     "nothing to run": (["run"], "either a FILE or --example"),
     "two things to run": (["run", "x.pto", "--example", "vector_add"], "either a FILE or --example"),
     "unknown example": (["run", "--example", "nope"], "no example is called 'nope'; allowed: vector_add"),
-    "unknown profile": (["run", "--example", "vector_add", "--profile", "a9"], "invalid choice: 'a9'"),
-    "unknown numerics": (["run", "--example", "vector_add", "--numerics", "x"], "invalid choice: 'x'"),
+    "unknown profile": (
+        ["run", "--example", "vector_add", "--profile", "a9"],
+        "allowed: cpu_sim, a2a3, a5",
+    ),
+    "unknown numerics": (["run", "--example", "vector_add", "--numerics", "x"], "allowed: exact, fast"),
     "unknown entry": (["run", "--example", "vector_add", "--entry", "g"], "vector_add"),
     "negative seed": (["run", "--example", "vector_add", "--seed", "-1"], "--seed: got -1"),
     "missing program": (["run", "none.pto"], "none.pto: no such file"),
@@ -156,7 +165,7 @@ USAGE: dict[str, tuple[list[str], str]] = {
     "folder as program": (["run", "."], "got a folder"),
     "verify nothing": (["verify"], "required: FILE"),
     "verify missing": (["verify", "none.pto"], "none.pto: no such file"),
-    "unknown form": (["fmt", "x.pto", "--form", "c"], "invalid choice: 'c'"),
+    "unknown form": (["fmt", "x.pto", "--form", "c"], "got 'c'; allowed: as, ssa, dps, generic"),
     "missing vectors": (["conformance", "none.npz"], "none.npz: no such file"),
     "unwritable": (
         ["run", "--example", "vector_add", "--outputs", "/no/such/folder/out.npz"],
@@ -176,6 +185,22 @@ def test_wrong_use_is_one_clear_line_and_status_2(name: str, shell: Shell) -> No
 def test_unknown_options_show_the_usage_of_their_command(shell: Shell) -> None:
     assert shell("doctor", "--fast") == 2
     assert shell.err.startswith("usage: pto-jax doctor ")
+
+
+def test_options_without_a_resemblance_are_not_proposed(shell: Shell) -> None:
+    assert shell("fuzz", "--budget", "10") == 2
+    assert shell.err.splitlines() == [
+        "usage: pto-jax fuzz [options]",
+        "pto-jax fuzz: error: got the unknown arguments --budget 10; allowed: options, see --help",
+    ]
+
+
+def test_numbers_of_one_processor_come_from_an_option(shell: Shell, tmp_path: Path) -> None:
+    out = tmp_path / "out.npz"
+    assert shell("run", "--example", "softmax", "--arg", "rows=3", "--outputs", str(out)) == 0
+    assert "rows=3" in shell.out
+    written = np.load(out)["y"]
+    assert written[:3].all() and not written[3:].any()
 
 
 def test_without_a_command_all_commands_are_shown(shell: Shell) -> None:

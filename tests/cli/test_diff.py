@@ -196,7 +196,7 @@ WRONG: dict[str, tuple[tuple[object, ...], str]] = {
         "none of 60 generated inputs keeps to the rules of the program before",
     ),
     "missing input": (("--inputs", "none.npz"), "none.npz: no such file"),
-    "unknown profile": (("--profile", "a9"), "invalid choice: 'a9'"),
+    "unknown profile": (("--profile", "a9"), "got 'a9'; allowed: cpu_sim, a2a3, a5"),
     "no blocks": (("--grid", 0), "grid: got 0"),
 }
 

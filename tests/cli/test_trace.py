@@ -135,10 +135,10 @@ WRONG: dict[str, tuple[tuple[object, ...], str]] = {
     "too few": (("--break", "5:9"), "the program ended; it reached that line 3 times"),
     "no lines": (("--trace", "--trace-limit", 0), "--trace-limit: got 0; allowed: 1 or more"),
     "no lanes": (("--trace", "--trace-lanes", -1), "--trace-lanes: got -1; allowed: 1 or more"),
-    "unknown detail": (("--trace=all",), "invalid choice: 'all'"),
+    "unknown detail": (("--trace=all",), "got 'all'; allowed: instructions, micro"),
     "no blocks": (("--grid", 0), "grid: got 0; allowed: a positive number"),
     "no steps": (("--max-steps", 0), "max_steps: got 0; allowed: a positive number"),
-    "no number": (("--grid", "two"), "invalid int value: 'two'"),
+    "no number": (("--grid", "two"), "got 'two'; allowed: an integer"),
 }
 
 

@@ -11,11 +11,13 @@ from types import ModuleType
 
 import pytest
 
+from pto_jax import isa
 from pto_jax.cli.commands import parser
 from pto_jax.cli.examples import session
 from pto_jax.examples import EXAMPLES
 from pto_jax.isa import instructions
 from pto_jax.manual import topics
+from tests.docs.test_words import CODE, PAGES, problems
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -59,8 +61,9 @@ def test_everything_has_a_page_that_its_index_lists(generated: ModuleType) -> No
         assert f"[{name}]({name}.md)" in index
         assert page.count("\n## ") >= 2 and ("```pycon" in page) == bool(session(instruction))
         assert "\n## Types\n" in page
-    for topic in topics():
-        assert pages[f"reference/language/{topic}.md"].startswith(f"# {topic.capitalize()}\n")
+    for name, topic in topics().items():
+        heading = topic.title or name.capitalize()
+        assert pages[f"reference/language/{name}.md"].startswith(f"# {heading}\n")
     usage = parser().format_help()
     for command in re.findall(r"^    (\w+) ", usage, re.MULTILINE):
         assert f"usage: pto-jax {command} " in pages[f"reference/commands/{command}.md"]
@@ -99,8 +102,23 @@ def test_layouts_and_regions_are_drawn(pages: dict[str, str]) -> None:
 def test_tables_are_those_of_the_declarations(pages: dict[str, str]) -> None:
     accuracy = pages["reference/tables/accuracy.md"]
     bounded = [i for i in instructions().values() if i.ulp]
-    assert bounded and accuracy.count("instructions/") == sum(len(i.ulp) for i in bounded)
+    assert bounded and accuracy.count("instructions/") == sum(len(set(i.ulp.values())) for i in bounded)
+    micro = [o for o in isa.micro_operations().values() if o.ulp]
+    assert micro and all(f"| `{o.name}` | " in accuracy for o in micro)
+    exactness = (DOCS / "explanation/exactness.md").read_text(encoding="utf-8")
+    listed = exactness.partition("no correctly rounded definition")[2].partition("within")[0]
+    names = {i.name for i in bounded} | {o.name.removeprefix("vmi.") for o in micro}
+    assert set(re.findall(r"`(\w+)`", listed)) == names
+    # One word for each in the README.
+    assert names == {n for n in names if re.search("exp|log|ln|pow", n)}
     assert "| `tcvt` | default |" in pages["reference/tables/changes.md"].replace("2026-08 | ", "")
+
+
+def test_tables_use_the_words_of_the_glossary(pages: dict[str, str]) -> None:
+    tables = {n: text for n, text in pages.items() if n.startswith("reference/tables/") and n.endswith(".md")}
+    assert len(tables) == 6
+    for name, text in tables.items():
+        assert list(problems(PAGES, name, CODE.sub("`code`", text))) == []
 
 
 def test_performance_is_what_was_measured(
@@ -115,7 +133,10 @@ def test_performance_is_what_was_measured(
     (tmp_path / "table.json").write_text(json.dumps({**table, "rows": rows}))
     page = generated.performance()
     assert "two cores; jax 0.10" in page and "1 of 2 kernels reach both" in page
-    assert "| `softmax` | 1.50 | ok |" in page and '| 8.79 | <span class="missed">MISS</span> |' in page
+    assert (
+        "| [softmax](../../gallery/softmax.md) | 1.50 | ok |" in page
+        and '| 8.79 | <span class="missed">MISS</span> |' in page
+    )
     assert "| call of a kernel | 1.95 |" in page
 
 

@@ -19,6 +19,7 @@ from pto_jax.manual.topics import program
 from pto_jax.profiles import PROFILES
 from tests.cli.conftest import Commands, commands as commands
 from tests.tables import every
+from tools import stubs
 
 PROGRAMS = [(topic.name, profile, text) for topic in topics().values() for profile, text in topic.programs()]
 
@@ -170,3 +171,19 @@ def test_every_micro_operation_has_a_page() -> None:
             assert all(word in " ".join(sections.values()) for word in words), name
     with pytest.raises(pto.ArgumentError, match=r"'vaddd'; close: vadd"):
         manual("vaddd")
+
+
+def test_micro_operations_stand_by_their_purpose_and_have_an_example() -> None:
+    page = manual("micro")
+    assert "chapter" not in page.partition("Decisions where")[0]
+    assert all(f"\n  {name} " in page for name in isa.micro_operations())
+    for name in ("vadd", "vmi.vadd", "mad", "mte_l0c_gm", "vsts"):
+        shown = manual(name).partition("\nExample\n  ")[2].splitlines()[0]
+        assert f"pto.{name} %" in shown and not re.search(r"%\w*\d\d", shown), shown
+        assert all(f"%{operand}" in shown for operand in isa.micro_operations()[name].operands[:2])
+
+
+def test_examples_of_micro_operations_are_those_of_the_generator() -> None:
+    stored = stubs.MICRO_EXAMPLES.read_text(encoding="utf-8")
+    assert stored == stubs.micro_examples(), "python -m tools.stubs --sessions writes it"
+    assert isa.micro_operations().keys() - json.loads(stored) == {"dsb", "dcci"}

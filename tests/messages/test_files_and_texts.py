@@ -160,6 +160,42 @@ def test_the_spelling_of_this_language_can_be_pasted(name: str) -> None:
         assert dict(op.attributes)["value"] == pytest.approx(NUMBERS[name])
 
 
+#: A text of the kernel above and one with a slip, what the message got, and where the fix belongs.
+SLIPS = {
+    "a missing brace": ("return\n}\n", "return\n", "got end of text", "return\nFIX\n"),
+    "a missing parenthesis": ("index) {", "index {", "got '{'", "index FIX {"),
+    "another memory": (f"alloc_tile : {TILE}", "alloc_tile : !pto.tile_buf<vector, 4x16xf32>", "got 'vector'",
+                       "alloc_tile : !pto.tile_buf<FIX, 4x16xf32>"),
+    "another type of a tile": (f"tneg ins(%t : {TILE})", "tneg ins(%t : !pto.tile_buf<vec, 4x16xf16>)",
+                               "got %t used with dtype=f16", "tneg ins(%t : FIX)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("right", "wrong", "got", "fixed"), SLIPS.values(), ids=SLIPS)
+def test_a_slip_of_the_pen_has_a_fix(right: str, wrong: str, got: str, fixed: str) -> None:
+    assert right in KERNEL
+    with pytest.raises(pto.ParseError, match=re.escape(got)) as caught:
+        pto.parse(KERNEL.replace(right, wrong, 1))
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.allowed
+    program = pto.parse(KERNEL.replace(right, fixed.replace("FIX", diagnostic.fix), 1))
+    assert program == pto.parse(KERNEL)
+
+
+def test_a_missing_comma_is_proposed() -> None:
+    text = "%v = pto.make_tensor_view %p, shape = [%a%b], strides = [%b, %c] : !pto.tensor_view<?x?xf32>"
+    with pytest.raises(pto.ParseError, match="got '%b'; allowed: ',' or ']'; try: , %b"):
+        pto.parse(text)
+    assert pto.parse(text.replace("%b]", ", %b]", 1))
+
+
+def test_a_typo_of_an_attribute_of_an_instruction_has_a_fix() -> None:
+    text = "%z = tcvt %x {rmod = #pto<round_mode FLOOR>} : !pto.tile<f32, 4, 16> -> !pto.tile<i32, 4, 16>"
+    (warning,) = pto.verify(pto.parse(text))
+    assert warning.fix == "rmode" and "unknown attribute rmod" in warning.message
+    assert pto.verify(pto.parse(text.replace("rmod", warning.fix))) == []
+
+
 def test_destinations_before_sources_are_named() -> None:
     text = KERNEL.replace(f"ins(%t : {TILE}) outs(%t : {TILE})", f"outs(%t : {TILE}) ins(%t : {TILE})", 1)
     with pytest.raises(pto.ParseError, match=r"got 'ins'; allowed: ins\(\.\.\.\) before outs"):

@@ -85,3 +85,40 @@ def test_the_interpreter_names_elements_beyond_a_buffer() -> None:
     program = _kernel(lambda x, y, n: pto.tload(pto.alloc_tile("f32", 16, 64), pto.GlobalTensor(x, (16, 64))))
     error = _refused(lambda: pto.oracle.run(program, {"x": X[:2], "y": X, "n": 3}))
     assert "tload: got elements 0 to 1023 of x; allowed: the buffer of 128 elements of f32" in str(error)
+
+
+def _view(p: Any) -> Any:
+    return pto.partition_view(pto.make_tensor_view(p, [16, 64], [64, 1]), [0, 0], [16, 64])
+
+
+#: Calls with operands in a wrong order, number or spelling, and the whole call that the fix becomes.
+CALLS = {
+    "destination last, load": (lambda t, v: pto.tload(v, t), "pto.tload(t, v)"),
+    "destination last, store": (lambda t, v: pto.tstore(t, v), "pto.tstore(v, t)"),
+    "no destination": (lambda t, v: pto.tadd(t, t), "pto.tadd(t, t, t)"),
+    "no destination, a keyword": (lambda t, v: pto.tcvt(t, rmode="FLOOR"), "pto.tcvt(t, t, rmode='FLOOR')"),
+    "scalar first": (lambda t, v: pto.tadds(t, 1.0, t), "pto.tadds(t, t, 1.0)"),
+    "an attribute by its value": (lambda t, v: pto.tcvt(t, t, round="FLOOR"), 'rmode="FLOOR"'),
+    "an attribute with a typo": (lambda t, v: pto.tcvt(t, t, rmod="FLOOR"), 'rmode="FLOOR"'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "fix"), CALLS.values(), ids=CALLS)
+def test_calls_in_a_wrong_order_are_written_in_the_right_one(call: Any, fix: str) -> None:
+    def body(x: Any, y: Any, n: Any) -> None:
+        t = pto.alloc_tile("f32", 16, 64)
+        call(t, _view(y))
+
+    error = _refused(lambda: _kernel(body))
+    assert error.fix == fix and "; allowed: " in str(error) and __file__ in str(error)
+    text = fix if fix.startswith("pto.") else f"pto.tcvt(t, t, {fix})"
+    names = {"pto": pto}
+    fixed = lambda x, y, n: eval(text, names | {"t": pto.alloc_tile("f32", 16, 64), "v": _view(y)})  # noqa: E731
+    assert list(_kernel(fixed).walk())
+
+
+def test_sizes_and_types_of_other_languages_have_a_fix() -> None:
+    half = _refused(lambda: _kernel(lambda x, y, n: pto.alloc_tile("f32", 16, 128 / 2)))
+    assert half.fix == "64" and "cols: got 64.0; allowed: a positive Python integer" in str(half)
+    pointer = _refused(lambda: pto.kernel(types={"x": "f32*"})(lambda x: None))
+    assert pointer.fix == 'pto.ptr("f32")' and eval(pointer.fix) == pto.ptr("f32")

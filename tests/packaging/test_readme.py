@@ -69,6 +69,30 @@ def test_its_numbers_are_those_of_their_sources() -> None:
     assert recorded == [f"{_required():,}"] * 2
 
 
+#: The numbers up to twenty, as pages write them.
+_WORDS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen twenty"
+).split()
+
+
+def test_the_numbers_of_the_page_on_speed_are_those_of_the_table() -> None:
+    page = (ROOT / "docs/how-to/speed.md").read_text(encoding="utf-8").partition("## Kernels that miss")[2]
+    times = {n: tuple(TABLE[f"{n} {k} over jnp"]["value"] for k in ("fast", "exact")) for n in EXAMPLES}
+    missing = {name for name, (fast, exact) in times.items() if fast > 1.5 or exact > 4}
+    rows = re.findall(r"^\| `(\w+)` \| ([\d.]+) \| ([^|]+) \|", page, re.MULTILINE)
+    assert {name for name, _, _ in rows} == missing
+    reached, every = _WORDS[len(times) - len(missing)], _WORDS[len(times)]
+    assert f" {reached} of {every} examples reach both" in page
+    for name, fast, exact in rows:
+        assert fast == f"{times[name][0]:.1f}", name
+        least, _, most = exact.partition(" to ")
+        assert float(least) - 0.5 <= times[name][1] <= float(most or least) + 0.5, name
+    longer = TABLE["exact / fast, chain of 8"]["value"]
+    assert f"in a row take {longer:.1f} times longer in exact than in fast" in page
+    assert f"`topk` takes {times['topk'][1]:.1f} times the time of `jnp`" in page
+
+
 def _required() -> int:
     """The recorded cases that are a requirement."""
     cases = [case for file in vector_files([ROOT / "tests/golden"]) for case in load_file(file)]

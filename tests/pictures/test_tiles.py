@@ -163,13 +163,20 @@ def test_the_readmes_picture_is_what_the_product_draws() -> None:
     assert drawn.count("at the limit of f16") == 5 and drawn.count("NaN") == 4
 
 
-def test_the_tutorials_pictures_are_those_of_its_kernel() -> None:
-    for path, picture in readme.of_the_tutorial().items():
-        assert path.read_text(encoding="utf-8") == picture.svg, "to be written by tools.pictures --update"
-        assert f"({path.relative_to(readme.DOCS)})" in readme.TUTORIAL.read_text().replace("../", "")
+def test_the_tutorials_pictures_are_those_of_their_programs() -> None:
+    for page, pictures in ((readme.TUTORIAL, readme.of_the_tutorial()), (readme.RANKS, readme.of_ranks())):
+        text = page.read_text(encoding="utf-8").replace("../", "")
+        for path, picture in pictures.items():
+            assert path.read_text(encoding="utf-8") == picture.svg, "to be written by tools.pictures --update"
+            assert f"({path.relative_to(readme.DOCS)})" in text
 
 
 def test_long_numbers_of_a_scale_do_not_meet() -> None:
     svg = tile(np.float32([[0.123456, 0.654321]])).svg
     assert "0.12346" in svg and "0.65432" in svg and "0.38889" not in svg
     assert all(f">{n}<" in tile(np.float32([[0, 100]])).svg for n in (0, 50, 100))
+
+
+def test_a_number_that_nearly_fits_is_itself() -> None:
+    cells = tile(np.float32([[65504, -65504, -70000] * 4])).svg
+    assert ">-65504<" in cells and ">-70000<" in cells and "e4<" not in cells
