@@ -37,7 +37,9 @@ def anew() -> Iterator[None]:
 
 def compiled_with(**options: bool) -> Any:
     """The canary's compiler with options of XLA, which stand for flags: those are read once per process."""
-    return mock.patch.object(canary, "jax", mock.Mock(wraps=jax, jit=partial(jax.jit, compiler_options=options)))
+    return mock.patch.object(
+        canary, "jax", mock.Mock(wraps=jax, jit=partial(jax.jit, compiler_options=options))
+    )
 
 
 @pytest.mark.slow
