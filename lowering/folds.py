@@ -26,7 +26,7 @@ from jax import Array, lax
 from pto_jax.ir import F16, F32, DType
 
 from . import bits, formulas, platforms, slicing
-from .numerics import FORMATS, ExactFloat, FastFloat, Float, Integer, NativeFloat, Real
+from .numerics import FORMATS, ExactFloat, FastFloat, Float, Integer, Lanewise, NativeFloat, Real
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float as Floating, Float32, Float64, Int, Int32, Shaped, UInt, UInt32
@@ -44,7 +44,7 @@ STEP = 16
 CERTIFIED_STEP = 16
 #: As STEP, of folds that are rarely executed.
 RARE_STEP = 2
-#: Parts of a row whose maximum is taken element by element.
+#: Parts of a row, at most, that are combined element by element.
 PARTS = 8
 #: As STEP on GPUs, where every trip is a kernel launch.
 NATIVE_STEP = 128
@@ -245,8 +245,7 @@ def _settle_sum(r: Float64[Array, " lanes"]) -> Float64[Array, " lanes"]:
 def integer_fold(operation: Operation, lines: UInt[Array, "_ _"], axis: int = 0) -> UInt[Array, " lanes"]:
     """Words of the sum or product modulo 2^bits; its order does not matter."""
     combine, start = (lax.add, 0) if operation == "add" else (lax.mul, 1)
-    total: Array = lax.reduce(lines, lines.dtype.type(start), combine, (axis,))
-    return total
+    return _reduced(lines, lines.dtype.type(start), combine, axis)
 
 
 def tree_sum(
@@ -325,7 +324,7 @@ def extreme(
     else:
         keys, lowest = _keys(dtype, lines, largest)
         keys = mask_lines(keys, size, lowest, axis)
-        best: Array = lax.reduce(keys, lowest, lax.max, (axis,))
+        best = _reduced(keys, lowest, lax.max, axis)
         best = best if largest else lax.bitwise_not(best)
         negative = lax.lt(best, best.dtype.type(0))
         if dtype.is_float:
@@ -360,7 +359,7 @@ def _one_reduction(
     keys = lax.select(lax.eq(magnitude, signed(0)), zero, keys)
     infinity, lowest = signed(((1 << dtype.exponent) - 1) << dtype.mantissa), signed(np.iinfo(signed).min)
     keys = bits.where(lax.gt(magnitude, infinity), lowest, keys)
-    best = _largest(mask_lines(keys, size, lowest, axis), lowest, axis)
+    best = _reduced(mask_lines(keys, size, lowest, axis), lowest, lax.max, axis)
     high, low = lax.ge(best, room), lax.lt(best, signed(0))
     extreme = lax.bitcast_convert_type(lax.select(high, lax.sub(best, room), lax.neg(best)), dtype.word)
     extreme = bits.where(lax.bitwise_or(high, low), extreme, extreme.dtype.type(0))
@@ -370,17 +369,21 @@ def _one_reduction(
     return lax.bitwise_or(extreme, bits.where(minus, sign, sign.dtype.type(0)))
 
 
-def _largest(keys: Shaped[Array, "_ _"], lowest: np.integer[Any], axis: int) -> Shaped[Array, " lanes"]:
-    """The largest of every row (axis 1) or column of integers."""
-    rows, cols = keys.shape
-    if axis == 1 and cols % (8 * PARTS) == 0:
-        # A reduction of rows is a scalar loop, maxima of parts of them are vector instructions.
-        parts = keys.reshape(rows, PARTS, cols // PARTS)
-        keys = parts[:, 0]
-        for i in range(1, PARTS):
-            keys = lax.max(keys, parts[:, i])
-    largest: Array = lax.reduce(keys, lowest, lax.max, (axis,))
-    return largest
+def _reduced(
+    lines: Shaped[Array, "_ _"], start: np.integer[Any], combine: Lanewise, axis: int
+) -> Shaped[Array, " lanes"]:
+    """The integers of every row (axis 1) or column combined in any order, from the identity on."""
+    size = lines.shape[axis]
+    count = min(size // 8, PARTS)
+    if axis == 1 and count > 1:
+        width = size // count
+        # A reduction of rows is a scalar loop, parts of them are combined by vector instructions.
+        parts = [lax.slice_in_dim(lines, i * width, (i + 1) * width, axis=1) for i in range(count)]
+        rest = lax.slice_in_dim(lines, count * width, size, axis=1)
+        whole = lax.pad(rest, start, [(0, 0, 0), (0, width - rest.shape[1], 0)])
+        lines = reduce(combine, parts if not rest.size else [whole, *parts])
+    total: Array = lax.reduce(lines, start, combine, (axis,))
+    return total
 
 
 def _keys(

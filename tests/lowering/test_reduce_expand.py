@@ -240,7 +240,7 @@ def test_expanded_columns_repeat_with_the_dynamic_width_of_the_block() -> None:
 
 
 @pytest.mark.parametrize("largest", [True, False])
-@pytest.mark.parametrize("cols", [5, 64])
+@pytest.mark.parametrize("cols", [5, 64, 101])
 def test_one_reduction_finds_what_the_first_strict_extreme_is(cols: int, largest: bool) -> None:
     draw = np.random.default_rng(cols)
     choices = np.array(
@@ -253,3 +253,15 @@ def test_one_reduction_finds_what_the_first_strict_extreme_is(cols: int, largest
         found = jax.jit(lambda w: folds.extreme(a, w, largest, cols, 1))(words)
         wanted = jax.jit(lambda w: folds.first_extreme(w.T, F32, largest, cols)[1])(words)
     np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted))
+
+
+def test_integers_of_rows_of_any_width_are_all_combined_once() -> None:
+    draw = np.random.default_rng(8)
+    # Up to 15 in one part, then in two to eight parts, with and without a rest.
+    rows = [draw.integers(0, 1 << 32, (3, cols), np.uint32) for cols in (1, 15, 16, 17, 39, 63, 64, 71, 100)]
+    fold = jax.jit(lambda rows, name: [folds.integer_fold(name, r, 1) for r in rows], static_argnums=1)
+    with x64():
+        sums, products = fold(rows, "add"), fold(rows, "mul")
+    for row, total, product in zip(rows, sums, products, strict=True):
+        np.testing.assert_array_equal(total, row.sum(1, dtype=np.uint32))
+        np.testing.assert_array_equal(product, row.prod(1, dtype=np.uint32))

@@ -36,8 +36,10 @@ def anew() -> Iterator[None]:
 
 
 def compiled_with(**options: bool) -> Any:
-    """JAX's compiler with options of XLA, which stand for flags: those are read once per process."""
-    return mock.patch.object(jax, "jit", partial(jax.jit, compiler_options=options))
+    """The canary's compiler with options of XLA, which stand for flags: those are read once per process."""
+    return mock.patch.object(
+        canary, "jax", mock.Mock(wraps=jax, jit=partial(jax.jit, compiler_options=options))
+    )
 
 
 @pytest.mark.slow
