@@ -600,11 +600,11 @@ TSCATTER = tile_instruction(
     "a2a3 and a5 first zero every physical element of dst, but with P1111. Index form: for (i,j) over the "
     "valid region of indexes in row-major order, the element of dst's storage at offset indexes[i,j] becomes "
     "src[i,j]; the last writer wins, offsets that are negative or not below the physical size of dst are "
-    "dropped. Mask form over the valid region of dst: SCATTER_ROW: the columns that fit the pattern take the elements "
-    "of src in order, the others 0; cpu_sim takes them in row-major order through the whole physical src, "
-    "a2a3 and a5 start at column 0 of src in every row. SCATTER_COL: the rows that fit the pattern take the "
-    "rows of src in order, the others 0. On a2a3 and a5 places beyond the valid region of src are 0. P1111 "
-    "copies src over the valid region of dst.",
+    "dropped. Mask form over the valid region of dst: SCATTER_ROW: the columns that fit the pattern take the "
+    "elements of src in order, the others 0; cpu_sim takes them in row-major order through the whole "
+    "physical src, a2a3 and a5 start at column 0 of src in every row. SCATTER_COL: the rows that fit the "
+    "pattern take the rows of src in order, the others 0. On a2a3 and a5 places beyond the valid region of "
+    "src are 0. P1111 copies src over the valid region of dst.",
     _SCATTER_OPERANDS,
     typesets.table(*(_SCATTERED[p] for p in PROFILE_NAMES)),
     cls="irregular",
