@@ -135,6 +135,13 @@ def _implied(reader: Reader, draft: Draft, ins: list[Value], start: int) -> Type
     return replace(source, rows=rows, cols=cols, v_row=valid[0], v_col=valid[1])
 
 
+def _pass_promises(c: Cursor) -> None:
+    while c.kind is Kind.BARE_IDENT and c.text in formats.PROMISES:
+        c.advance()
+        if c.kind is Kind.LESS:
+            c.skip_brackets()
+
+
 def _read_item(reader: Reader, fmt: Format, item: formats.Item, draft: Draft) -> None:
     c = reader.cursor
     match item:
@@ -148,6 +155,8 @@ def _read_item(reader: Reader, fmt: Format, item: formats.Item, draft: Draft) ->
         case formats.TypeItem(targets, many):
             _read_types(reader, targets, many, draft)
         case formats.DictItem():
+            if item.promised:
+                _pass_promises(c)
             if c.kind is Kind.L_BRACE:
                 reader.attributes.dictionary(draft.attributes, draft.places, fmt.name)
         case formats.AttrItem():

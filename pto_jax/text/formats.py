@@ -9,6 +9,7 @@ An entry is a sequence of items separated by blanks:
 ``^*``          the types of several results, separated by commas
 ``^``           the type of the result          ``{}``         an attribute dictionary, may be absent
 ``{+}``         a further dictionary, which is read and never printed
+``{~}``         ``{}`` behind what MLIR promises of overflow and rounding, which changes no value
 ``@name:kind``  an attribute in its own place   ``@a:int|$b``  an attribute or an operand
 ``(? ... ?)``   may be absent; ``(?r``: printed when there is a result, ``(?n``: when there is none, and
                 where the type differs from :data:`OPERAND_TYPES`, ``(?b``: always; ``(?t``: present exactly
@@ -59,9 +60,13 @@ class TypeItem:
 
 @dataclass(frozen=True, slots=True)
 class DictItem:
-    """``{}``: an attribute dictionary, which may be absent; a ``further`` one is not printed."""
+    """``{}``: an attribute dictionary, which may be absent; a ``further`` one is not printed.
+
+    ``promised`` says that :data:`PROMISES` may stand before it, which are not printed either.
+    """
 
     further: bool = False
+    promised: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +115,8 @@ def items_of(syntax: str) -> tuple[Item, ...]:
 
 
 def _item(text: str) -> Item:
-    if text in ("{}", "{+}"):
-        return DictItem(further=text == "{+}")
+    if text in ("{}", "{+}", "{~}"):
+        return DictItem(further=text == "{+}", promised=text == "{~}")
     if text in ("^", "^*"):
         return TypeItem(("^",), many=text == "^*")
     match text[0], text[1:]:
@@ -174,9 +179,12 @@ _ASYNC_EVENT = "( $event , $session : !event , !session ) {} -> ^"
 _POP = "(? ( $valid_row , $valid_col ) ?) {} {+} -> ^"
 _POP_HALF = f"(? ( $valid_row , $valid_col ) ?) {{}} {_SUBBLOCK} {{+}} -> ^"
 _FREE = "(? ( $entry : !entry ) ?) {} {+}"
-_BINARY = "$lhs , $rhs {} : !lhs&rhs&^"
-_CAST = "$value {} : !value to ^"
-_COMPARE = "@predicate:word , $lhs , $rhs {} : !lhs&rhs =i1"
+_BINARY = "$lhs , $rhs {~} : !lhs&rhs&^"
+_CAST = "$value {~} : !value to ^"
+_COMPARE = "@predicate:word , $lhs , $rhs {~} : !lhs&rhs =i1"
+
+#: What MLIR promises of scalars: a value that keeps the promise is the one without it.
+PROMISES = ("overflow", "fastmath", "exact", "nneg")
 
 # Instructions by name: the syntax of each operation is a line of its own.
 _SYNTAX = {
@@ -301,7 +309,7 @@ _SYNTAX = {
     "arith.cmpi": _COMPARE,
     "arith.cmpf": _COMPARE,
     "arith.select": "$condition , $lhs , $rhs {} : !lhs&rhs&^",
-    "arith.negf": "$value {} : !value&^",
+    "arith.negf": "$value {~} : !value&^",
     **dict.fromkeys(
         """
         arith.addi arith.subi arith.muli arith.divsi arith.divui arith.ceildivsi arith.ceildivui

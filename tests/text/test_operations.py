@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 
@@ -424,3 +425,28 @@ def test_an_unbound_condition_is_a_truth_value() -> None:
         """
     )
     assert [(v.name, str(v.type)) for v in program.functions[0].args] == [("n", "index"), ("go", "i1")]
+
+
+def test_promises_of_mlir_about_scalars_are_read_and_not_printed() -> None:
+    """A sum that keeps a promise is the sum without it; the generic form says the same in attributes."""
+    body = """func.func @f(%n: index, %i: i32, %x: f32) {
+  %a = arith.addi %n, %n overflow<nsw, nuw> : index
+  %b = arith.shrui %i, %i exact : i32
+  %c = arith.extui %i nneg {note} : i32 to i64
+  %d = arith.divf %x, %x fastmath<nnan, ninf> : f32
+  %e = arith.cmpf olt, %x, %d fastmath<contract> : f32
+  %g = arith.negf %x fastmath<fast> : f32
+  return
+}"""
+    plain = re.sub(r" (overflow|fastmath)<.*?>| exact| nneg", "", body)
+    assert len(plain) < len(body) and str(parse(body)) == str(parse(plain))
+    with pytest.raises(ParseError, match="got 'to_nearest_even'"):
+        parse("func.func @f(%x: f32) { %h = arith.truncf %x to_nearest_even : f32 to f16 return }")
+
+
+def test_modules_have_names() -> None:
+    function = "func.func @f(%n: index) { return }"
+    for text in (f"module @k {{ {function} }}", f"module @k attributes {{}} {{ {function} }}"):
+        assert parse(text) == parse(f"module {{ {function} }}")
+    nested = f"module @k {{ module @a {{ {function} }} module @b {{ {function.replace('@f', '@g')} }} }}"
+    assert len(parse(nested).children) == 2
