@@ -22,7 +22,7 @@ from pto_jax.isa.effects import EVENT_PIPES
 from pto_jax.isa.rules.block_scales import along_rows
 from pto_jax.isa.rules.constraints import element_type
 from pto_jax.order import judge
-from pto_jax.profiles import PROFILE_NAMES
+from pto_jax.profiles import PROFILE_NAMES, ProfileName
 from pto_jax.verifier.programs import verify_program
 
 ALL = {**PRESETS, "output": OUTPUT}
@@ -58,7 +58,8 @@ def test_no_single_element_of_four_bits_is_read(name: str, index: int) -> None:
 @pytest.mark.instructions("tquant.mx")
 def test_groups_of_every_direction_are_generated_for_every_pair_of_types() -> None:
     """Along columns, down rows, and down rows with exponents in pairs, which a5 alone has."""
-    for profile, interleaved in (("cpu_sim", {False}), ("a5", {False, True})):
+    directions: dict[ProfileName, set[bool]] = {"cpu_sim": {False}, "a5": {False, True}}
+    for profile, interleaved in directions.items():
         rows = [r for r in isa.instructions()["tquant.mx"].types[profile] if r[0] != "u8"]
         wanted = {(r, False, False) for r in rows} | {(r, True, i) for r in rows for i in interleaved}
         samples = selection.catalogue(profile, STRAIGHT.elements)["tquant.mx"]
