@@ -352,9 +352,11 @@ def _tgatherb(c: Context, inputs: Inputs) -> Outputs:
 
 @rule("tscatter")
 def _tscatter(c: Context, inputs: Inputs) -> Outputs:
-    """Hardware clears the whole destination first."""
+    """Hardware clears the whole destination first, but for a copy of every element."""
     old = region.lanes(inputs, "dst").words
     if c.profile != "cpu_sim":
+        if c.attrs.get("maskPattern") == MaskPattern.P1111:
+            return {"dst": region.merge(c, inputs, source(c, inputs, "src", c.tile("dst").shape))}
         old = jnp.zeros_like(old)
     if c.has("indexes"):
         return {"dst": _scattered(c, inputs, old)}

@@ -229,10 +229,14 @@ def _destination(
 
 
 def _lies_apart(state: State, want: Wanted, name: str) -> bool:
-    """Whether a destination shares no bytes with some other operand; scratch is always a tile of its own."""
+    """Whether a destination shares no bytes with some other operand; scratch is always a tile of its own.
+
+    Of two destinations one may lie anywhere.
+    """
     result = kept_apart(want.instruction, want.sample.form, want.types, state.profile.name)
+    written = {o.name for o in want.instruction.destinations}
     pairs = ((a, b) for a, b, _ in result if want.instruction.operand(a).role != "tmp")
-    return any(name in pair for pair in pairs)
+    return any(name == a or (name == b and a not in written) for a, b in pairs)
 
 
 def fresh(

@@ -32,7 +32,7 @@ from ..ir import (
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from .assembly import AS_DECLARED, Assembly
 from .changes import Change as Change, Default as Default
-from .semantics import EXACT, Accuracy, Apart, Formula, Holds, InPlace, Lanes, Moves
+from .semantics import EXACT, Accuracy, Apart, Formula, Holds, InPlace, Lanes, Moves, all_apart
 from .traits import PLAIN, Access, Effect, Resource, Traits
 
 #: Valid rows and columns per operand: numbers, or values of an engine that has ``!= <= | &`` for them.
@@ -434,6 +434,8 @@ _ACCESSES: Mapping[Role, tuple[Access, ...]] = {
 }
 #: Who says that scratch lies apart.
 SCRATCH_APART = "PTOAS memory planning (scratch conflicts); pto-isa headers"
+#: Who says that results share none.
+RESULTS_APART = "no source says which result of an operation is written first"
 #: The memory that operands of a kind name; others name none.
 _MEMORY: Mapping[OperandKind, Resource] = {
     "tile": "tile",
@@ -547,7 +549,8 @@ class Instruction:
         if not self.sized_by:
             object.__setattr__(self, "sized_by", ("src" if self.domain == "src" else "dst",))
         object.__setattr__(self, "traits", replace(self.traits, effects=self._effects()))
-        object.__setattr__(self, "apart", tuple(dict.fromkeys((*self.apart, *self._scratch_apart()))))
+        apart = (*self.apart, *self._scratch_apart(), *self._results_apart())
+        object.__setattr__(self, "apart", tuple(dict.fromkeys(apart)))
         if not self.forms:
             reads = [o for o in self.operands if o.role in ("in", "tmp")]
             required = [o.name for o in reads if not o.optional]
@@ -577,6 +580,13 @@ class Instruction:
             profiles: tuple[ProfileName, ...] = tuple(p for p in PROFILE_NAMES if scratch.is_scratch_on(p))
             if others and profiles and self.syntax == "tile":
                 yield Apart(scratch.name, others, SCRATCH_APART, profiles)
+
+    def _results_apart(self) -> tuple[Apart, ...]:
+        """Results of one operation share no bytes: nothing says which is written first."""
+        tiles = [o.name for o in self.destinations if o.kind == "tile"]
+        listed = {(a.operand, other) for a in self.apart for other in a.others}
+        derived = all_apart(tiles, RESULTS_APART, PROFILE_NAMES) if self.syntax == "tile" else ()
+        return tuple(a for a in derived if any((a.operand, other) not in listed for other in a.others))
 
     def apart_on(self, profile: ProfileName) -> tuple[tuple[str, str, Apart], ...]:
         """The pairs of operands that share no bytes on a profile, each with the statement that says so."""

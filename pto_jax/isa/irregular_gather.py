@@ -597,14 +597,14 @@ def _scatter_samples(instruction: Instruction, profile: Profile) -> Iterator[Sam
 TSCATTER = tile_instruction(
     "tscatter",
     "Scatter elements to flat offsets, or spread them by a repeating pattern.",
-    "a2a3 and a5 first zero every physical element of dst. Index form: for (i,j) over the valid region of "
-    "indexes in row-major order, the element of dst's storage at offset indexes[i,j] becomes src[i,j]; the "
-    "last writer wins, offsets that are negative or not below the physical size of dst are dropped. Mask "
-    "form over the valid region of dst: SCATTER_ROW: the columns that fit the pattern take the elements "
-    "of src in order, the others 0; cpu_sim takes them in row-major order through the whole physical src, "
-    "a2a3 and a5 start at column 0 of src in every row. SCATTER_COL: the rows that fit the pattern take the "
-    "rows of src in order, the others 0. On a2a3 and a5 places beyond the valid region of src are 0. P1111 "
-    "copies src over the valid region of dst.",
+    "a2a3 and a5 first zero every physical element of dst, but with P1111. Index form: for (i,j) over the "
+    "valid region of indexes in row-major order, the element of dst's storage at offset indexes[i,j] becomes "
+    "src[i,j]; the last writer wins, offsets that are negative or not below the physical size of dst are "
+    "dropped. Mask form over the valid region of dst: SCATTER_ROW: the columns that fit the pattern take the "
+    "elements of src in order, the others 0; cpu_sim takes them in row-major order through the whole "
+    "physical src, a2a3 and a5 start at column 0 of src in every row. SCATTER_COL: the rows that fit the "
+    "pattern take the rows of src in order, the others 0. On a2a3 and a5 places beyond the valid region of "
+    "src are 0. P1111 copies src over the valid region of dst.",
     _SCATTER_OPERANDS,
     typesets.table(*(_SCATTERED[p] for p in PROFILE_NAMES)),
     cls="irregular",
@@ -636,7 +636,7 @@ TSCATTER = tile_instruction(
         ),
         Decision(
             "Hardware zeroes dst first, the simulator does not; which holds?",
-            "Each on its own profile.",
+            "Each on its own profile; P1111 is a move on a2a3 and a5, which zeroes nothing.",
             f"{HEADERS}; {SIMULATOR_VALUES}",
         ),
         *INDEXED,

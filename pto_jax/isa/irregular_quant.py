@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Literal, TypeAlias
 
 from .. import ir
 from ..ir import F32, I8, U8, BLayout, QuantType, TileType, Type, dtype
@@ -13,6 +14,7 @@ from .rules.block_scales import (
     FP4_ALGS as FP4_ALGS,
     FP8_ALGS,
     GROUP as GROUP,
+    OCP_ALGS,
     REORDERED as REORDERED,
     algorithm as algorithm,
     along_rows as along_rows,
@@ -27,7 +29,7 @@ from .rules.forbid import Types, absent, assign, forbid, give, one_block, retile
 from .rules.irregular import A5_AND_SIMULATOR, Want, one_of, plain, room, row_cols, sample
 from .rules.require import require
 from .samples.operations import Sample
-from .semantics import all_apart
+from .semantics import Apart, all_apart
 
 _SOURCE = Operand("src", "in", dtype="S")
 
@@ -282,6 +284,12 @@ _MX_OPERANDS = (
     Operand("scaling", "out", dtype=None, note="factor per group", extent=regions.OPEN),
     _SOURCE,
 )
+
+
+def _no_two_share(operands: tuple[Operand, ...]) -> tuple[Apart, ...]:
+    return all_apart([o.name for o in operands], "PTOAS memory planning (no-alias pairs)", PROFILE_NAMES)
+
+
 _REORDERED_EXPONENTS = Operand(
     "exp_zz", "out", dtype="u8", optional=True, note="exponents in boxes of boxes", extent=regions.OPEN
 )
@@ -467,34 +475,61 @@ def _interleaved_axis(site: Site) -> Iterator[Finding]:
         yield from block_scales.assembled_shapes(site)
 
 
+#: How the groups of a sample lie: along its columns, down its rows, or down with pairs of exponents.
+_Grouping: TypeAlias = Literal["along", "down", "pairs"]
+
+
 def _mx_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     # A text may call the codes signed or unsigned; they are one type.
     for i, (d, s) in enumerate(r for r in instruction.types[profile.name] if r[0] != "u8"):
-        algs = FP4_ALGS if ir.unpaired(ir.dtype(d)).packed else FP8_ALGS
-        for alg in algs if i < 2 or ir.unpaired(ir.dtype(d)).packed else algs[i % 2 : i % 2 + 1]:
-            yield _mx_sample(instruction, profile, d, s, alg)
+        packed = ir.unpaired(ir.dtype(d)).packed
+        algs = FP4_ALGS if packed else FP8_ALGS
+        for alg in algs if i < 2 or packed else algs[i % 2 : i % 2 + 1]:
+            for grouping in _groupings(instruction, profile):
+                yield _mx_sample(instruction, profile, (d, s), alg, grouping)
 
 
-def _mx_sample(instruction: Instruction, profile: Profile, d: str, s: str, alg: ir.MxQuantAlg) -> Sample:
-    scratch = ir.dtype(s) if profile.name == "a5" else ir.F32
-    attrs: dict[str, object] = {"mx_alg": alg}
-    if instruction.name == "tquant_dn":
-        rows, cols, exp = (
-            (64, 32, ir.TileType(ir.U8, 2, 32)) if alg in FP8_ALGS else (32, 64, ir.TileType(ir.U8, 1, 64))
-        )
-        if profile.name == "a5" and alg in FP8_ALGS:
-            attrs["interleave"], exp = True, ir.TileType(ir.U8, 1, 64)
-        flat = 64
-    else:
-        rows, cols, exp, flat = 8, 64, ir.TileType(ir.U8, 8, 32), 32
+def _groupings(instruction: Instruction, profile: Profile) -> tuple[_Grouping, ...]:
+    if instruction.name == "tquant.mx":
+        return ("along", "down", "pairs") if profile.name == "a5" else ("along", "down")
+    return ("pairs", "down") if profile.name == "a5" else ("down",)
+
+
+def _mx_sample(
+    instruction: Instruction, profile: Profile, row: tuple[str, str], alg: ir.MxQuantAlg, grouping: _Grouping
+) -> Sample:
+    d, s = map(ir.dtype, row)
+    scratch = s if profile.name == "a5" else ir.F32
+    rows, cols, flat = 8, 64, ir.TileType(scratch, 1, 32)
+    exp = ir.TileType(ir.U8, 8, 32)
+    if grouping != "along":
+        rows, cols = (64, 32) if alg in FP8_ALGS else (64 if grouping == "pairs" else 32, 64)
+        groups = rows // GROUP
+        flat = ir.TileType(scratch, groups, cols)
+        exp = ir.TileType(ir.U8, 1, 2 * cols) if grouping == "pairs" else ir.TileType(ir.U8, groups, cols)
     types: dict[str, ir.Type] = {
-        "src": ir.TileType(ir.dtype(s), rows, cols),
-        "dst": ir.TileType(ir.dtype(d), rows, cols // ir.dtype(d).numbers),
+        "src": ir.TileType(s, rows, cols),
+        "dst": ir.TileType(d, rows, cols // d.numbers),
         "exp": exp,
-        "max": ir.TileType(scratch, 1, flat),
-        "scaling": ir.TileType(scratch, 1, flat),
+        "max": flat,
+        "scaling": flat,
     }
-    return sample(instruction, ("src",), types, attrs)
+    return sample(instruction, ("src",), types, _mx_attributes(instruction, profile, s, alg, grouping))
+
+
+def _mx_attributes(
+    instruction: Instruction, profile: Profile, s: ir.DType, alg: ir.MxQuantAlg, grouping: _Grouping
+) -> dict[str, object]:
+    """The assembler's attributes of groups down the rows, where it has the form."""
+    attrs: dict[str, object] = {"interleave": True} if grouping == "pairs" else {}
+    if instruction.name == "tquant_dn" or grouping == "along":
+        return {"mx_alg": alg, **attrs}
+    attrs["grpAxis"] = ir.MxGroupAxis.AXIS0
+    if profile.name == "cpu_sim" or (grouping == "pairs" and s == F32):
+        return {"mx_alg": alg, **attrs}
+    kind = ir.QuantType.MXFP8 if alg in FP8_ALGS else ir.QuantType.MXFP4_E2M1
+    scale = ir.QuantScaleAlg.OCP if alg in OCP_ALGS else ir.QuantScaleAlg.NV
+    return {"quant_type": kind, "quantScaleAlg": scale, **attrs}
 
 
 _MX_RULES = (
@@ -581,11 +616,7 @@ TQUANT_MX = common.tile_instruction(
     decisions=_MX_DECISIONS,
     sampler=_mx_samples,
     sized_by=("dst",),
-    apart=all_apart(
-        (*(o.name for o in _MX_OPERANDS), _REORDERED_EXPONENTS.name),
-        "PTOAS memory planning (no-alias pairs)",
-        PROFILE_NAMES,
-    ),
+    apart=_no_two_share((*_MX_OPERANDS, _REORDERED_EXPONENTS)),
 )
 
 TQUANT_DN = common.tile_instruction(
@@ -607,6 +638,7 @@ TQUANT_DN = common.tile_instruction(
     decisions=_MX_DECISIONS,
     sampler=_mx_samples,
     sized_by=("dst",),
+    apart=_no_two_share(_MX_OPERANDS),
 )
 
 TQUANT_HIF4 = replace(

@@ -226,7 +226,7 @@ def _tscatter(step: Step) -> None:
     if "indexes" in step.operands:
         _by_offset(step)
     elif step.attrs["maskPattern"] == MaskPattern.P1111:
-        _put(step, step.raw("src"))
+        step.put(step.raw("src"))
     elif step.attrs["axis"] == ScatterAxis.SCATTER_ROW:
         _over_columns(step)
     else:

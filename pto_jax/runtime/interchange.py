@@ -20,9 +20,13 @@ ALLOWED = (
 def received(x: Any, what: str, allowed: str = ALLOWED) -> Any:
     """``x`` as an array of NumPy or JAX; Python numbers and lists stay as they are.
 
-    Structured arrays and objects that are no arrays raise ArgumentError.
+    Random keys, structured and masked arrays, and objects that are no arrays, raise ArgumentError.
     """
     if isinstance(x, jax.Array):
+        if not isinstance(x.dtype, np.dtype):
+            raise ArgumentError(
+                f"{what}: got an array of {x.dtype}", allowed="an array of numbers, as jax.random.key_data(x)"
+            )
         return x
     if not isinstance(x, np.ndarray | np.generic):
         x = _foreign(x, what, allowed)
@@ -67,6 +71,10 @@ def _through_dlpack(x: Any, what: str) -> Any:
 def _native(x: Any, what: str) -> Any:
     """A NumPy array in the byte order of this machine; other orders are swapped, the numbers stay."""
     d = x.dtype
+    if isinstance(x, np.ma.MaskedArray):
+        raise ArgumentError(
+            f"{what}: got a masked array", allowed="an array without a mask, as in x.filled(0)"
+        )
     if d.names is not None:
         fields = ", ".join(d.names)
         raise ArgumentError(

@@ -94,6 +94,7 @@ class ProgramReader(reader.Reader):
             return self._generic_module_head()
         table: dict[str, ir.AttrValue] = {}
         c.advance()
+        c.accept(Kind.AT_IDENT)
         if c.accept_word("attributes"):
             self.attributes.dictionary(table, {}, None)
         opened = c.open(Kind.L_BRACE, "to open the module")

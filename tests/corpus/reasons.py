@@ -16,7 +16,7 @@ match canonical|with interleave=true|interleaved exp|legacy flat exp to use => e
 interleave to be used only|exp_zz form to use|pinned pto-isa|incomplete final VL => group-shape
 shapes for src in MX|compact physical prefix|axis1 flat => group-shape
 physical cols to (equal|be)|packed source stride => codes-room|group-shape|(max|scaling)-room
-explicit address space|not to have results => expected a type
+explicit address space|not to have results => allowed: a type
 X-to-ZZ tmov form not to use => move-modes
 src, dst, and tmp to be distinct => overlap
 src/dst/tmp to be vec => location
@@ -46,7 +46,7 @@ ranges overlap => overlap
 'peer_func' to reference an existing => pipe-peer|peer-function|child modules define
 entry functions must return void => entry
 recursive function calls => recursion
-tileop helpers|section\.simt => not part of tile programs
+tileop helpers|section\.simt => not part of tile programs|SIMT code, which is not executed
 constant slot => slot
 path must end at a scalar => allowed: a scalar
 struct|scalar-storable|out of range of|: out of range$|^out of range$ => direct|struct|field

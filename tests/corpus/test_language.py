@@ -33,12 +33,12 @@ from tests.corpus.remaining import OTHER_REASON, REMAINING
 _ROOT = Path(os.environ.get("PTO_CORPUS", ""))
 _PRESENT = bool(os.environ.get("PTO_CORPUS")) and (_ROOT / SYSTEM_TESTS).is_dir()
 #: Counts of the checkout, and how many of them have to be judged right.
-SAMPLE_FLOOR, ACCEPTED_FLOOR, WRONGLY_ACCEPTED, SYSTEM_FLOOR = 721, 478, 6, 170
+SAMPLE_FLOOR, ACCEPTED_FLOOR, WRONGLY_ACCEPTED, SYSTEM_FLOOR = 721, 478, 7, 190
 
 #: Files that are judged wrong and have no reason in the table yet.
 UNEXPLAINED = 0
-#: What the message about code below tile programs says.
-OUTSIDE = "which is not executed"
+#: What messages about code that is not part of tile programs say.
+OUTSIDE = ("which is not executed", "not part of tile programs")
 
 pytestmark = pytest.mark.skipif(
     not _PRESENT, reason="PTO_CORPUS does not name a PTOAS checkout of August 2026 (test/tilelang_st)"
@@ -174,6 +174,6 @@ def test_remaining_files_have_their_reasons() -> None:
     wrong = {f"{group}/{row.name}": row.wrong for group, rows in groups.items() for row in rows if row.wrong}
     stale = sorted(REMAINING.keys() - wrong.keys())
     assert not stale, "judged right by now: " + ", ".join(stale)
-    open_ = sorted(n for n, why in wrong.items() if n not in REMAINING and OUTSIDE not in why)
+    open_ = sorted(n for n, why in wrong.items() if n not in REMAINING and not any(o in why for o in OUTSIDE))
     print(f"\n{len(open_)} files without a reason:\n  " + "\n  ".join(open_))
     assert len(open_) <= UNEXPLAINED

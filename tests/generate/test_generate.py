@@ -19,9 +19,10 @@ from pto_jax.generate.programs import Case, cases, generate
 from pto_jax.generate.values import RECIPES, Recipe, words
 from pto_jax.ir import TILE_DTYPES, Pipe, Program
 from pto_jax.isa.effects import EVENT_PIPES
+from pto_jax.isa.rules.block_scales import along_rows
 from pto_jax.isa.rules.constraints import element_type
 from pto_jax.order import judge
-from pto_jax.profiles import PROFILE_NAMES
+from pto_jax.profiles import PROFILE_NAMES, ProfileName
 from pto_jax.verifier.programs import verify_program
 
 ALL = {**PRESETS, "output": OUTPUT}
@@ -52,6 +53,22 @@ def test_programs_are_legal_and_their_text_says_the_same(name: str) -> None:
 @pytest.mark.parametrize(("name", "index"), [("memory", 2424), ("sync", 227), ("everything", 1059)])
 def test_no_single_element_of_four_bits_is_read(name: str, index: int) -> None:
     assert not _errors(generate(11, index, ALL[name]))
+
+
+@pytest.mark.instructions("tquant.mx")
+def test_groups_of_every_direction_are_generated_for_every_pair_of_types() -> None:
+    """Along columns, down rows, and down rows with exponents in pairs, which a5 alone has."""
+    directions: dict[ProfileName, set[bool]] = {"cpu_sim": {False}, "a5": {False, True}}
+    for profile, interleaved in directions.items():
+        rows = [r for r in isa.instructions()["tquant.mx"].types[profile] if r[0] != "u8"]
+        wanted = {(r, False, False) for r in rows} | {(r, True, i) for r in rows for i in interleaved}
+        samples = selection.catalogue(profile, STRAIGHT.elements)["tquant.mx"]
+        types = [(element_type(s.types["dst"]), element_type(s.types["src"])) for s in samples]
+        made = {
+            ((str(d), str(t)), along_rows({"grp_axis": 1, **s.attrs}), bool(s.attrs.get("interleave")))
+            for (d, t), s in zip(types, samples, strict=True)
+        }
+        assert wanted <= made, wanted - made
 
 
 @pytest.mark.nightly

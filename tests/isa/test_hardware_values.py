@@ -158,6 +158,27 @@ def test_a_transposed_tile_leaves_a_larger_destination_alone(profile: ProfileNam
     np.testing.assert_array_equal(turned, np.concatenate([x[:5].T, before[:, 5:]], axis=1))
 
 
+@pytest.mark.instructions("tscatter")
+@pytest.mark.parametrize(("profile", "outside"), [("cpu_sim", 3.0), ("a2a3", NAN), ("a5", NAN)])
+def test_tscatter_of_every_element_is_a_move(profile: ProfileName, outside: float) -> None:
+    """It zeroes nothing, and reads beyond the valid region of its source as a move does."""
+    tile = "!pto.tile_buf<vec, 4x16xf16, valid=?x?>"
+    text = f"pto.tscatter ins(%a {{maskPattern = #pto.mask_pattern<P1111>}} : {tile}) outs(%d : {tile})"
+    a, before = np.full((4, 16), 3, np.float16), np.full((4, 16), -1, np.float16)
+    types = tiles(text)
+    given = {
+        "a": pto.oracle.OracleTile(types["a"], a, 2, 8),
+        "d": pto.oracle.OracleTile(types["d"], before, 2, 9),
+    }
+    wanted = before.copy()
+    wanted[:2, :8], wanted[:2, 8] = 3, outside
+    interpreted = pto.oracle.run(pto.parse(text), given, profile=profile)["d"].data
+    inputs = {"a": pto.tile(a, valid=(2, 8)).dynamic(), "d": pto.tile(before, valid=(2, 9)).dynamic()}
+    compiled = pto.compile(pto.parse(text), profile=profile, warn=False, checks=False)(**inputs)["d"]
+    np.testing.assert_array_equal(np.asarray(compiled.words).view(np.uint16), interpreted.view(np.uint16))
+    np.testing.assert_array_equal(interpreted, wanted)
+
+
 @pytest.mark.instructions("tquant.mx")
 def test_exponents_of_several_rows_may_stand_in_one_row_on_a5() -> None:
     types = [f"!pto.tile_buf<vec, {t}>" for t in ("2x64xui8", "1x32xui8", "1x8xf32", "1x64xf32")]

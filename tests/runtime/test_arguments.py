@@ -109,6 +109,8 @@ FIELDS = np.zeros((8, 64), [("re", np.float16), ("im", np.float16)])
         (np.array([None]), "argument 'x': got an array of object; allowed: an array of numbers"),
         (np.array(["2020"], "M8[s]"), r"got an array of datetime64\[s\]; allowed: an array of numbers"),
         (FIELDS, "a structured array with the fields re, im; allowed: one field of it, as in x\\['re'\\]"),
+        (np.ma.masked_less(ONES, 0), r"got a masked array; allowed: .*, as in x\.filled\(0\)"),
+        (jax.random.key(0), r"got an array of key<fry>; allowed: .*, as jax\.random\.key_data\(x\)"),
         (ONES.astype(">f8"), "got an array of float64; allowed: f32"),
         (ONES.astype(complex), "got an array of complex128; allowed: f32"),
         (

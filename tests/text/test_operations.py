@@ -445,3 +445,11 @@ def test_flags_of_arithmetic_are_read_and_change_nothing(written: str, printed: 
 def test_an_unknown_flag_of_arithmetic_is_an_error() -> None:
     with pytest.raises(ParseError, match="got 'fast'; allowed: nsw, nuw, none"):
         parse("func.func @f(%i: i32) {\n%r = arith.addi %i, %i overflow<fast> : i32\nreturn }")
+
+
+def test_modules_have_names() -> None:
+    function = "func.func @f(%n: index) { return }"
+    for text in (f"module @k {{ {function} }}", f"module @k attributes {{}} {{ {function} }}"):
+        assert parse(text) == parse(f"module {{ {function} }}")
+    nested = f"module @k {{ module @a {{ {function} }} module @b {{ {function.replace('@f', '@g')} }} }}"
+    assert len(parse(nested).children) == 2

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
 import pto_jax as pto
 from pto_jax.api import parse
 from pto_jax.isa import find, instructions
+from pto_jax.isa.effects import kept_apart
+from pto_jax.isa.samples.operations import legal_samples, to_program
 from pto_jax.profiles import PROFILE_NAMES, ProfileName, profile
 from pto_jax.sanitizer.sanitize import sanitize
 from pto_jax.verifier.programs import verify_program
@@ -90,6 +94,31 @@ def test_windows_and_casts_of_one_tile_share_its_bytes() -> None:
 def test_an_operation_on_nothing_may_share_bytes() -> None:
     empty = "!pto.tile_buf<vec, 8x32xi16, valid=0x32>"
     assert shared(program(empty, "pto.tands ins(%a, %s : T, i16) outs(%a : T)"), "a5") == []
+
+
+#: Instructions with several tiles as results.
+SEVERAL = [n for n, i in instructions().items() if len([o for o in i.destinations if o.kind == "tile"]) > 1]
+
+
+@every("name", SEVERAL)
+def test_results_of_one_operation_share_no_bytes(name: str) -> None:
+    """Nothing says which is written first, and implementations differ."""
+    for chip in PROFILE_NAMES:
+        for sample in legal_samples(instructions()[name], profile(chip)):
+            written = [
+                o.name for o in sample.instruction.destinations if o.kind == "tile" and o.name in sample.types
+            ]
+            apart = kept_apart(sample.instruction, sample.form, sample.types, chip)
+            assert set(combinations(written, 2)) <= {p for a, b, _ in apart for p in ((a, b), (b, a))}
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "second"), [("tinterleave", "dst0", "dst1"), ("tquant_dn", "max", "scaling")]
+)
+def test_one_handle_as_two_results_is_an_error(name: str, first: str, second: str) -> None:
+    text = str(to_program(next(legal_samples(instructions()[name], profile("a5")))))
+    assert shared(text, "a5") == []
+    assert shared(text.replace(f"%{second}", f"%{first}"), "a5")
 
 
 def test_only_declared_operands_lie_apart_and_each_names_its_source() -> None:
