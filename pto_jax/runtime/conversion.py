@@ -163,17 +163,32 @@ def settled(x: Any) -> Any:
     return np.asarray(x).view() if isinstance(x, np.ndarray | np.generic) else x
 
 
-@partial(jax.jit, static_argnums=(1, 2))
 def to_words(x: Any, dtype: DType, elements: bool = False) -> Array:
     """Raw words of an array that :func:`accepts` allows. Call inside the 64-bit scope.
 
     ``elements`` says that the words of a packed type hold one element each, in the low bits.
     """
-    array = jax.numpy.asarray(x)
+    result: Array
+    if isinstance(x, np.ndarray):
+        # NumPy needs no program of XLA for each shape.
+        words = np.array(x if x.dtype == np.bool_ else x.view(dtype.word), dtype.word)
+        result = jax.device_put(words & _mask(dtype) if elements and dtype.packed else words)
+    else:
+        result = _to_words(x, dtype, elements)
+    return result
+
+
+def _mask(dtype: DType) -> np.unsignedinteger[Any]:
+    mask: np.unsignedinteger[Any] = dtype.word.type((1 << dtype.bits) - 1)
+    return mask
+
+
+@partial(jax.jit, static_argnums=(1, 2))
+def _to_words(array: Array, dtype: DType, elements: bool) -> Array:
     if array.dtype == np.bool_:
         return array.astype(dtype.word)
     words = array if array.dtype == dtype.word else _opaque(array)
-    return words & dtype.word.type((1 << dtype.bits) - 1) if elements and dtype.packed else words
+    return words & _mask(dtype) if elements and dtype.packed else words
 
 
 def opaque_scalar(x: Any, dtype: DType) -> Array:
