@@ -168,19 +168,15 @@ def to_words(x: Any, dtype: DType, elements: bool = False) -> Array:
 
     ``elements`` says that the words of a packed type hold one element each, in the low bits.
     """
-    result: Array
-    if isinstance(x, np.ndarray):
-        # NumPy needs no program of XLA for each shape.
-        words = np.array(x if x.dtype == np.bool_ else x.view(dtype.word), dtype.word)
-        result = jax.device_put(words & _mask(dtype) if elements and dtype.packed else words)
-    else:
-        result = _to_words(x, dtype, elements)
-    return result
-
-
-def _mask(dtype: DType) -> np.unsignedinteger[Any]:
-    mask: np.unsignedinteger[Any] = dtype.word.type((1 << dtype.bits) - 1)
-    return mask
+    if not isinstance(x, np.ndarray):
+        result: Array = _to_words(x, dtype, elements)
+        return result
+    # NumPy needs no program of XLA for each shape.
+    words = np.array(x if x.dtype == np.bool_ else x.view(dtype.word), dtype.word)
+    if elements and dtype.packed:
+        words &= dtype.word.type((1 << dtype.bits) - 1)
+    made: Array = jax.device_put(words)
+    return made
 
 
 @partial(jax.jit, static_argnums=(1, 2))
@@ -188,7 +184,7 @@ def _to_words(array: Array, dtype: DType, elements: bool) -> Array:
     if array.dtype == np.bool_:
         return array.astype(dtype.word)
     words = array if array.dtype == dtype.word else _opaque(array)
-    return words & _mask(dtype) if elements and dtype.packed else words
+    return words & dtype.word.type((1 << dtype.bits) - 1) if elements and dtype.packed else words
 
 
 def opaque_scalar(x: Any, dtype: DType) -> Array:
