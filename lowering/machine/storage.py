@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -334,14 +335,15 @@ def _cell(space: Loc, group: Sequence[Placement]) -> Cell:
     return Cell(key, None, begin, begin + -(-(end - begin) // step) * step, width)
 
 
-def initial(cell: Cell, profile: Profile) -> UInt[Array, "..."]:
-    """What a cell holds before anything is written."""
+def initial(cell: Cell, profile: Profile, whole: bool) -> UInt[Array, "..."]:
+    """What a cell holds before anything is written; ``whole``: in a program that is traced as a whole."""
     dtype = np.dtype(f"u{cell.width // 8}")
     shape = cell.logical.shape if cell.logical else ((cell.end - cell.begin) * 8 // cell.width,)
     fill = np.iinfo(dtype).max if profile.fresh_tile == "ones" and not cell.cleared else 0
     if cell.logical is not None and cell.logical.dtype.packed:
         fill &= (1 << cell.logical.dtype.bits) - 1
-    return jnp.full(shape, fill, dtype)
+    # NumPy needs no program of XLA for each shape.
+    return jnp.full(shape, fill, dtype) if whole else jax.device_put(np.full(shape, fill, dtype))
 
 
 def sees_logical(slot: Slot, t: TileType) -> bool:

@@ -444,7 +444,7 @@ class TileMemory:
     def touch(self, key: str) -> None:
         """Give a cell its first contents, unless it has some."""
         if key not in self.cells:
-            self.cells[key] = storage.initial(self._layout[key], self.semantics.profile)
+            self.cells[key] = storage.initial(self._layout[key], self.semantics.profile, self.whole)
 
     def set_cell(self, key: str, words: UInt[Array, "..."]) -> None:
         """Replace a cell's words; values known besides the old ones are dropped."""

@@ -163,13 +163,24 @@ def settled(x: Any) -> Any:
     return np.asarray(x).view() if isinstance(x, np.ndarray | np.generic) else x
 
 
-@partial(jax.jit, static_argnums=(1, 2))
 def to_words(x: Any, dtype: DType, elements: bool = False) -> Array:
     """Raw words of an array that :func:`accepts` allows. Call inside the 64-bit scope.
 
     ``elements`` says that the words of a packed type hold one element each, in the low bits.
     """
-    array = jax.numpy.asarray(x)
+    if not isinstance(x, np.ndarray):
+        result: Array = _to_words(x, dtype, elements)
+        return result
+    # NumPy needs no program of XLA for each shape.
+    words = np.array(x if x.dtype == np.bool_ else x.view(dtype.word), dtype.word)
+    if elements and dtype.packed:
+        words &= dtype.word.type((1 << dtype.bits) - 1)
+    made: Array = jax.device_put(words)
+    return made
+
+
+@partial(jax.jit, static_argnums=(1, 2))
+def _to_words(array: Array, dtype: DType, elements: bool) -> Array:
     if array.dtype == np.bool_:
         return array.astype(dtype.word)
     words = array if array.dtype == dtype.word else _opaque(array)

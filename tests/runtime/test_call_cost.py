@@ -46,6 +46,15 @@ def test_a_second_call_prepares_nothing_in_python(name: str) -> None:
         assert CALLS[name]() == first
 
 
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "i8"])
+def test_a_tile_of_a_numpy_array_needs_no_program_for_its_shape(dtype: str) -> None:
+    x = np.arange(11 * 13).reshape(11, 13).astype(pto.dtype(dtype).numpy)
+    with jax.no_tracing():
+        made = pto.tile(x, dtype=dtype)
+    before, x[:] = x.copy(), 0
+    np.testing.assert_array_equal(np.asarray(made.array), before)
+
+
 def test_numbers_may_change_without_a_trace() -> None:
     for number in (1.0, 2.5, -0.0, 0.0):
         with jax.no_tracing() if number != 1.0 else mock.MagicMock():
