@@ -38,6 +38,7 @@ from pto_jax.isa.cube import (
     fragments,
     is_row,
     is_transposed,
+    number_of,
     widened,
 )
 from pto_jax.isa.cube_stores import QUANTISATIONS, is_vector
@@ -49,7 +50,7 @@ from .micro import memory_rule, regrouped
 from .numerics import Integer
 from .platforms import by_platform
 from .rules import Semantics
-from .ub_memory import Loop, combined, integer, known, loops_of, plain, transfer
+from .ub_memory import Loop, combine, integer, known, loops_of, plain, put, transfer
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Shaped, UInt
@@ -169,7 +170,7 @@ def store(
     there = np.ones(parts.shape, bool) if there is None else there
     run = parts.run
     if run is None:
-        place.scatter(parts.positions, words, jnp.asarray(there), unique=_apart(parts))
+        put(place, parts.positions, words, there)
         return
     flat, mask = (_spread(v, run, parts)[: parts.reach] for v in (words, there))
     place.write(flat, None if mask.all() else jnp.asarray(mask), parts.start * 8 // parts.width)
@@ -182,10 +183,6 @@ def _spread(values: Any, run: Run, box: Box) -> Any:
     ordered = inner.transpose([sorted(run.order).index(k) for k in run.order])[..., None]
     gaps = [(0, extent - size) for extent, size in zip(run.extents, ordered.shape, strict=True)]
     return xp.pad(ordered, gaps).reshape(-1)
-
-
-def _apart(box: Box) -> bool:
-    return bool(np.unique(box.positions).size == box.positions.size)
 
 
 def _bits(place: Place) -> int:
@@ -295,7 +292,7 @@ def _load_matrix(  # noqa: PLR0913 - operands
         words = jnp.pad(words, ((0, 0), (0, count - rows * FEW)))
         store(l1, Box(width, ((groups, group * ROW), (count, size))), words)
         return ()
-    c0 = channels(call)
+    c0 = ROW // size
     blocks = -(-cols // c0)
     words = jnp.pad(words, ((0, 0), (0, 0), (0, blocks * c0 - cols))).reshape(groups, rows, blocks, c0)
     axes = ((groups, group * ROW), (rows, row * ROW), (blocks, col * ROW), (c0, size))
@@ -309,17 +306,27 @@ def _load_fractals(call: MicroCall, machine: TileMemory, src: Place, dst: Place,
     width, begin = _bits(src), (chosen.first_col * chosen.source_pitch + chosen.first_row) * FRACTAL
     size, pitch = width // 8, chosen.source_pitch * FRACTAL
     if not is_transposed(call):
-        row = (chosen.rows * FRACTAL // size, size)
-        words = load(src, Box(width, ((chosen.cols, pitch), row), begin))
-        store(dst, Box(width, ((chosen.cols, chosen.target_pitch * FRACTAL), row)), words)
+        rows, whole = (chosen.rows, FRACTAL), (FRACTAL // size, size)
+        words = load(src, Box(width, (rows, (chosen.cols, pitch), whole), begin))
+        store(dst, Box(width, (rows, (chosen.cols, chosen.target_pitch * FRACTAL), whole)), words)
         return ()
-    c0 = ROW // size
+    c0, row = channels(call), (ROW // size, size)
     high, wide = chosen.rows * SIDE, chosen.cols * c0
-    words = load(src, Box(width, ((chosen.cols, pitch), (high, ROW), (c0, size)), begin))
+    words = _numbers(load(src, Box(width, ((chosen.cols, pitch), (high, ROW), row), begin)), c0)
     flat = words.transpose(1, 0, 2).reshape(high // c0, c0, wide // SIDE, SIDE)
-    axes = ((high // c0, chosen.target_pitch * FRACTAL), (wide // SIDE, FRACTAL), (SIDE, ROW), (c0, size))
-    store(dst, Box(width, axes), flat.transpose(0, 2, 3, 1))
+    target = ((high // c0, chosen.target_pitch * FRACTAL), (SIDE, ROW), row)
+    box, turned = Box(width, ((wide // SIDE, FRACTAL), *target)), flat.transpose(2, 0, 3, 1)
+    if c0 * size > ROW:
+        turned = bits.pack(turned.reshape(-1, c0)).reshape(box.shape)
+    store(dst, box, turned)
     return ()
+
+
+def _numbers(words: UInt[Array, "... n"], count: int) -> UInt[Array, "... {count}"]:
+    """Rows of so many numbers, where two of them may share a byte."""
+    if words.shape[-1] == count:
+        return words
+    return bits.unpack(words.reshape(-1, words.shape[-1])).reshape(*words.shape[:-1], -1)[..., :count]
 
 
 @memory_rule("mte_l1_l0a_mx", "mte_l1_l0b_mx")
@@ -348,18 +355,20 @@ def _fractals(
 
 
 def _left(call: MicroCall, place: Place, m: int, k: int) -> UInt[Array, "m k"]:
-    width = _bits(place)
     if is_row(call, m):
-        return load(place, Box(width, ((1, k * width // 8), (k, width // 8))))
-    return _factor(place, m, k)
+        width = _bits(place)
+        count = -(-k * ROW * 8 // (channels(call) * width))
+        return _numbers(load(place, Box(width, ((1, ROW), (count, width // 8)))), k)
+    return _factor(place, channels(call), m, k)
 
 
-def _factor(place: Place, rows: int, k: int) -> UInt[Array, "rows k"]:
-    """A factor of fractals, its elements along K in their rows."""
+def _factor(place: Place, c0: int, rows: int, k: int) -> UInt[Array, "rows k"]:
+    """A factor of fractals of ``c0`` numbers along K, these in their rows."""
     width = _bits(place)
-    c0, high = ROW * 8 // width, -(-rows // SIDE) * SIDE
+    high = -(-rows // SIDE) * SIDE
     blocks = -(-k // c0)
-    words = load(place, Box(width, ((blocks, high * ROW), (high, ROW), (c0, width // 8))))
+    words = load(place, Box(width, ((blocks, high * ROW), (high, ROW), (ROW * 8 // width, width // 8))))
+    words = _numbers(words, c0)
     return words.transpose(1, 0, 2).reshape(high, blocks * c0)[:rows, :k]
 
 
@@ -423,7 +432,7 @@ class Product:
         if d.is_integer:
             return words
         words = words if self.rounding is None else matrix.shortened(words, _TF32, self.rounding)
-        words = words if self.keeps else _finite(words, d)
+        words = words if self.keeps or d.packed else _finite(words, d)
         return bits.to_single(words, HIF8) if d == HIF8 else words
 
 
@@ -456,7 +465,7 @@ def _multiply(
     **more: Any,
 ) -> tuple[()]:  # fmt: skip
     rows, cols, depth = _sizes(call, m=m, n=n, k=k)
-    x, y = _left(call, lhs, rows, depth), _factor(rhs, cols, depth).T
+    x, y = _left(call, lhs, rows, depth), _factor(rhs, channels(call, 1), cols, depth).T
     scales: list[Array] = []
     if "lhs_scale" in more:
         scales = [_scales(more["lhs_scale"], rows, depth), _scales(more["rhs_scale"], cols, depth).T]
@@ -467,7 +476,8 @@ def _multiply(
     bias = load(more["bias"], Box(32, ((cols, WORD),))) if "bias" in more else None
     rounding = _ROUNDINGS.get(str(call.attributes.get("tf32")))
     keeps = _keeps(call) or lhs.dtype.is_integer
-    product = _product(Product(lhs.dtype, rhs.dtype, rounding, keeps, machine.semantics))
+    types = number_of(call, 0), number_of(call, 1)
+    product = _product(Product(*types, rounding, keeps, machine.semantics))
     total = product(x, y, scales, start, bias)
     store(dst, box, _grouped(total, SIDE), _in_groups(rows, cols, SIDE))
     return ()
@@ -674,11 +684,14 @@ def _put(
         case "nz2dn":
             box = Box(width, (outer, (rows, size), (cols, stride)))
         case "nz2nz":
-            box = Box(width, (outer, (-(-cols // group), stride), (rows, group * size), (group, size)))
-            there = np.stack([_in_groups(rows, cols, group)] * count)
-            words = jnp.stack([_grouped(part, group) for part in words])
+            groups = -(-cols // group)
+            box = Box(width, (outer, (rows, group * size), (groups, stride), (group, size)))
+            words = jnp.pad(words, ((0, 0), (0, 0), (0, groups * group - cols))).reshape(box.shape)
+            there = np.broadcast_to(np.arange(groups * group).reshape(groups, group) < cols, box.shape)
         case _:
             box = Box(width, (outer, (rows, stride), (cols, size)))
     if call.name == "mte_l0c_gm" and call.attributes.get("atomic"):
-        words = combined(call, machine, load(place, box), words)
-    store(place, box, words, there)
+        there = np.ones(box.shape, bool) if there is None else there
+        combine(call, machine, place, box.positions, words, there)
+    else:
+        store(place, box, words, there)

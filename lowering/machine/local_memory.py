@@ -167,9 +167,7 @@ class Place(ABC):
             return
         self.machine.one_by_one()
         at = jnp.where(active, _inside(at, flat.shape[0]), flat.shape[0])
-        if not unique:
-            at = _last_only(at.reshape(-1), flat.shape[0]).reshape(at.shape)
-        self.replace(flat.at[at].set(words, mode="drop"))
+        self.replace(flat.at[at].set(words, mode="drop") if unique else _last_of_each(flat, at, words))
 
     def anywhere(self) -> None:  # noqa: B027 - a buffer has nothing to note
         """Called before any of the words may be read."""
@@ -217,11 +215,11 @@ def _inside(at: Int64[Array, "..."], size: int) -> Array:
     return jnp.where((at >= 0) & (at < size), at, size)
 
 
-def _last_only(at: Array, size: int) -> Array:
-    """Positions, each but the last one of equal ones behind the end."""
-    count = at.shape[0]
-    later = (at[None, :] == at[:, None]) & (np.arange(count)[None, :] > np.arange(count)[:, None])
-    return jnp.where(later.any(axis=1), size, at)
+def _last_of_each(flat: Array, at: Array, words: Array) -> Array:
+    """Words with others at positions, of equal ones the last one: JAX leaves the order of writes open."""
+    numbers = np.arange(at.size, dtype=np.int32)
+    last = jnp.full(flat.shape, -1, np.int32).at[at.reshape(-1)].max(numbers, mode="drop")
+    return jnp.where(last >= 0, words.reshape(-1)[jnp.maximum(last, 0)], flat)
 
 
 def _padded(flat: Array, count: int) -> Array:

@@ -74,15 +74,23 @@ def empty(element: str, *shape: int) -> np.ndarray:
 
 @dataclass
 class Kernel:
-    """A kernel that grows line by line; ``buffers`` are the element types of its arguments by name."""
+    """A kernel that grows line by line; ``buffers`` are the element types of its arguments by name.
+
+    ``numbers`` are further arguments, of 64 bits.
+    """
 
     buffers: Mapping[str, str]
+    numbers: tuple[str, ...] = ()
     lines: list[str] = field(default_factory=list)
     head: dict[str, str] = field(default_factory=dict)
 
     def gm(self, name: str) -> Typed:
         """An argument."""
         return Typed(f"%{name}", f"!pto.ptr<{self.buffers[name]}, gm>")
+
+    def numbers_of(self, *names: str) -> tuple[Typed, ...]:
+        """Arguments that are numbers."""
+        return tuple(Typed(f"%{name}", "i64") for name in names)
 
     def number(self, value: Any, type: str = "i64") -> Typed:
         """A constant."""
@@ -194,7 +202,8 @@ class Kernel:
     @property
     def text(self) -> str:
         """The module."""
-        arguments = ", ".join(f"%{n}: !pto.ptr<{t}, gm>" for n, t in self.buffers.items())
+        given = [f"%{n}: !pto.ptr<{t}, gm>" for n, t in self.buffers.items()]
+        arguments = ", ".join((*given, *(f"%{name}: i64" for name in self.numbers)))
         head = [f"{name} = {made}" for made, name in self.head.items()]
         body = "\n".join(f"    {line}" for line in (*head, *self.lines))
         return (
