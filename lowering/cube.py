@@ -7,7 +7,7 @@ close together is one run of memory, reshaped and transposed; others are gathere
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,7 @@ from pto_jax.isa.cube import (
     WORD,
     Fractals,
     channels,
+    extents_of,
     fractals,
     fragments,
     is_row,
@@ -70,26 +71,36 @@ _ROUNDINGS = {"round_even": RoundMode.RINT, "round_away": RoundMode.ROUND}
 
 @dataclass(frozen=True)
 class Box:
-    """Words of ``width`` bits in memory: count and pitch in bytes of each axis, and the first byte."""
+    """Words of ``width`` bits in memory: count and pitch in bytes of each axis, and the first byte.
+
+    Pitches and the first byte that only execution knows are multiples of ``aligned`` bytes.
+    """
 
     width: int
-    axes: tuple[tuple[int, int], ...]
-    start: int = 0
+    axes: tuple[tuple[int, Any], ...]
+    start: Any = 0
+    aligned: int = 1
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The words along each axis."""
         return tuple(count for count, _ in self.axes)
 
+    @property
+    def pitches(self) -> tuple[Any, ...]:
+        """The pitch of each axis."""
+        return tuple(pitch for _, pitch in self.axes)
+
     def unit(self, place: Place) -> int:
         """Bits of the words of memory that the box is made of."""
-        return min(self.width, place.unit(self.width // 8, self.start, *(pitch for _, pitch in self.axes)))
+        steps = (n if isinstance(n, int) else self.aligned for n in (self.start, *self.pitches))
+        return min(self.width, place.unit(self.width // 8, *steps))
 
     def split(self, unit: int) -> Box:
         """The same box of smaller words."""
         if unit == self.width:
             return self
-        return Box(unit, (*self.axes, (self.width // unit, unit // 8)), self.start)
+        return replace(self, width=unit, axes=(*self.axes, (self.width // unit, unit // 8)))
 
     @property
     def reach(self) -> int:
@@ -97,9 +108,9 @@ class Box:
         return 1 + sum((count - 1) * pitch for count, pitch in self.axes) * 8 // self.width
 
     @cached_property
-    def positions(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def positions(self) -> Any:
         """Where the words are, counted in words."""
-        at = np.full(self.shape, self.start * 8 // self.width, np.int64)
+        at: Any = np.zeros(self.shape, np.int64) + self.start * 8 // self.width
         for axis, (count, pitch) in enumerate(self.axes):
             steps = np.arange(count, dtype=np.int64) * (pitch * 8 // self.width)
             at = at + steps.reshape([-1 if k == axis else 1 for k in range(len(self.axes))])
@@ -107,7 +118,9 @@ class Box:
 
     @cached_property
     def run(self) -> Run | None:
-        """The box as a run of memory; None where words are far apart, or in each other's place."""
+        """The box as a run of memory; None where words are far apart, in each other's place, or anywhere."""
+        if not all(isinstance(n, int) for n in (self.start, *self.pitches)):
+            return None
         axes = [
             (pitch * 8 // self.width, count, k) for k, (count, pitch) in enumerate(self.axes) if count > 1
         ]
@@ -190,8 +203,13 @@ def _bits(place: Place) -> int:
 
 
 def _sizes(call: MicroCall, **values: Any) -> tuple[int, ...]:
-    """Numbers that have to be known before a program is compiled."""
+    """Numbers that have to be known before a program is compiled: those of elements."""
     return tuple(known(call, f"number {name}", integer(value)) for name, value in values.items())
+
+
+def _strides(*values: Any) -> tuple[Any, ...]:
+    """Numbers that may be known only by execution: those of distances."""
+    return tuple(integer(value) for value in values)
 
 
 # -- staging -----------------------------------------------------------------------------------------------
@@ -252,12 +270,12 @@ def _load_bias(
     wider = widened(call)
     if wider == 1:
         return _units(call, machine, src, dst, BIASES, (len, n, s, d))
-    length, count, before, behind = _sizes(call, len=len, n=n, s=s, d=d)
+    (length, count), (before, behind) = _sizes(call, len=len, n=n), _strides(s, d)
     width = _bits(src)
     row = (length * BIASES * 8 // width, width // 8)
-    words = load(src, Box(width, ((count, (length + before) * BIASES), row)))
+    words = load(src, Box(width, ((count, (length + before) * BIASES), row), aligned=BIASES))
     target = ((count, (length + behind) * BIASES * wider), (row[0], WORD))
-    store(dst, Box(32, target), bits.to_single(words, src.dtype))
+    store(dst, Box(32, target, aligned=BIASES), bits.to_single(words, src.dtype))
     return ()
 
 
@@ -266,7 +284,7 @@ def _fill(
     call: MicroCall, machine: TileMemory, dst: Place, offset: Any, value: Any, repeats: Any, length: Any,
     gap: Any,
 ) -> tuple[()]:  # fmt: skip
-    start, times, blocks, behind = _sizes(call, offset=offset, repeats=repeats, length=length, gap=gap)
+    (times, blocks), (start, behind) = _sizes(call, repeats=repeats, length=length), _strides(offset, gap)
     width = int(call.attributes["fill_word_bits"])
     word = getattr(value, "word", value)
     word = regrouped(jnp.asarray(word).reshape(1), width)[0]
@@ -280,8 +298,8 @@ def _load_matrix(  # noqa: PLR0913 - operands
     call: MicroCall, machine: TileMemory, gm: Place, l1: Place, n: Any, d: Any, s: Any, g: Any, d2: Any,
     d3: Any, d4: Any, l2: Any, small: Any, s2: Any = 0,
 ) -> tuple[()]:  # fmt: skip
-    rows, cols, inner, outer, groups = _sizes(call, n=n, d=d, s=s, s2=s2, g=g)
-    row, col, group, few = _sizes(call, d2=d2, d3=d3, d4=d4, small=small)
+    rows, cols, groups, few = _sizes(call, n=n, d=d, g=g, small=small)
+    inner, outer, row, col, group = _strides(s, s2, d2, d3, d4)
     width = _bits(gm)
     size = width // 8
     pitches = (inner, size) if call.attributes["mode"] == "nd2nz" else (size, inner)
@@ -290,13 +308,13 @@ def _load_matrix(  # noqa: PLR0913 - operands
         count = -(-rows * FEW * size // ROW) * ROW // size
         words = jnp.pad(words, ((0, 0), (0, 0), (0, FEW - cols))).reshape(groups, -1)
         words = jnp.pad(words, ((0, 0), (0, count - rows * FEW)))
-        store(l1, Box(width, ((groups, group * ROW), (count, size))), words)
+        store(l1, Box(width, ((groups, group * ROW), (count, size)), aligned=ROW), words)
         return ()
     c0 = ROW // size
     blocks = -(-cols // c0)
     words = jnp.pad(words, ((0, 0), (0, 0), (0, blocks * c0 - cols))).reshape(groups, rows, blocks, c0)
     axes = ((groups, group * ROW), (rows, row * ROW), (blocks, col * ROW), (c0, size))
-    store(l1, Box(width, axes), words)
+    store(l1, Box(width, axes, aligned=ROW), words)
     return ()
 
 
@@ -307,15 +325,16 @@ def _load_fractals(call: MicroCall, machine: TileMemory, src: Place, dst: Place,
     size, pitch = width // 8, chosen.source_pitch * FRACTAL
     if not is_transposed(call):
         rows, whole = (chosen.rows, FRACTAL), (FRACTAL // size, size)
-        words = load(src, Box(width, (rows, (chosen.cols, pitch), whole), begin))
-        store(dst, Box(width, (rows, (chosen.cols, chosen.target_pitch * FRACTAL), whole)), words)
+        words = load(src, Box(width, (rows, (chosen.cols, pitch), whole), begin, FRACTAL))
+        axes = (rows, (chosen.cols, chosen.target_pitch * FRACTAL), whole)
+        store(dst, Box(width, axes, aligned=FRACTAL), words)
         return ()
     c0, row = channels(call), (ROW // size, size)
     high, wide = chosen.rows * SIDE, chosen.cols * c0
-    words = _numbers(load(src, Box(width, ((chosen.cols, pitch), (high, ROW), row), begin)), c0)
+    words = _numbers(load(src, Box(width, ((chosen.cols, pitch), (high, ROW), row), begin, FRACTAL)), c0)
     flat = words.transpose(1, 0, 2).reshape(high // c0, c0, wide // SIDE, SIDE)
     target = ((high // c0, chosen.target_pitch * FRACTAL), (SIDE, ROW), row)
-    box, turned = Box(width, ((wide // SIDE, FRACTAL), *target)), flat.transpose(2, 0, 3, 1)
+    box, turned = Box(width, ((wide // SIDE, FRACTAL), *target), aligned=FRACTAL), flat.transpose(2, 0, 3, 1)
     if c0 * size > ROW:
         turned = bits.pack(turned.reshape(-1, c0)).reshape(box.shape)
     store(dst, box, turned)
@@ -334,8 +353,8 @@ def _load_scales(call: MicroCall, machine: TileMemory, src: Place, dst: Place, *
     chosen = _fractals(call, fragments, numbers)
     begin = (chosen.first_row * chosen.source_pitch + chosen.first_col) * FRAGMENT
     row = (chosen.cols * FRAGMENT, 1)
-    words = load(src, Box(8, ((chosen.rows, chosen.source_pitch * FRAGMENT), row), begin))
-    store(dst, Box(8, ((chosen.rows, chosen.target_pitch * FRAGMENT), row)), words)
+    words = load(src, Box(8, ((chosen.rows, chosen.source_pitch * FRAGMENT), row), begin, FRAGMENT))
+    store(dst, Box(8, ((chosen.rows, chosen.target_pitch * FRAGMENT), row), aligned=FRAGMENT), words)
     return ()
 
 
@@ -344,9 +363,10 @@ def _fractals(
     of: Callable[[MicroCall, dict[str, int | None]], Fractals | None],
     numbers: dict[str, Any],
 ) -> Fractals:
-    names = [n for n in FIELDS if n in numbers]
-    values = _sizes(call, **{n: numbers[n] for n in names})
-    chosen = of(call, dict(zip(names, values, strict=True)))
+    given = {n: integer(numbers[n]) for n in FIELDS if n in numbers}
+    counts = extents_of(given)
+    _sizes(call, **{n: given[n] for n in counts})
+    chosen = of(call, given)
     assert chosen is not None
     return chosen
 
@@ -645,14 +665,19 @@ def _store(
     call: MicroCall, machine: TileMemory, src: Place, dst: Place, m: Any, n: Any, src_stride: Any,
     dst_stride: Any, **more: Any,
 ) -> tuple[()]:  # fmt: skip
-    rows, cols, before, behind = _sizes(call, m=m, n=n, src_stride=src_stride, dst_stride=dst_stride)
-    loop: tuple[int, ...] = (1, 0, 0)
+    (rows, cols), (before, behind) = _sizes(call, m=m, n=n), _strides(src_stride, dst_stride)
+    loop: tuple[Any, ...] = (1, 0, 0)
     if "loop_count" in more:
-        loop = _sizes(call, **{f: more[f] for f in ("loop_count", "loop_source", "loop_target")})
+        trips = _sizes(call, loop_count=more["loop_count"])
+        loop = (*trips, *_strides(more["loop_source"], more["loop_target"]))
     layout = str(call.attributes.get("layout", "nz2nd"))
     value = _sizes(call, layout_value=more["layout_value"])[0] if "layout_value" in more else 0
     axes = ((loop[0], loop[1] * ACC_ROW), (-(-cols // SIDE), before * ACC_ROW), (rows, ACC_ROW), (SIDE, WORD))
-    words = load(src, Box(32, axes)).transpose(0, 2, 1, 3).reshape(loop[0], rows, -1)[:, :, :cols]
+    words = (
+        load(src, Box(32, axes, aligned=ACC_ROW))
+        .transpose(0, 2, 1, 3)
+        .reshape(loop[0], rows, -1)[:, :, :cols]
+    )
     words = _converted(call, machine, words, dst.dtype, cols, more)
     group = 8 if layout == "nz2nz" and value else SIDE
     targets = [(dst, words)]
@@ -672,7 +697,7 @@ def _put(
     place: Place,
     words: Array,
     layout: tuple[str, int],
-    steps: Sequence[int],
+    steps: Sequence[Any],
 ) -> None:
     """Store results in a layout; ``steps`` are the strides of the loop and of rows or groups in elements."""
     width = words.dtype.itemsize * 8
@@ -682,14 +707,14 @@ def _put(
     there = None
     match name:
         case "nz2dn":
-            box = Box(width, (outer, (rows, size), (cols, stride)))
+            box = Box(width, (outer, (rows, size), (cols, stride)), aligned=size)
         case "nz2nz":
             groups = -(-cols // group)
-            box = Box(width, (outer, (rows, group * size), (groups, stride), (group, size)))
+            box = Box(width, (outer, (rows, group * size), (groups, stride), (group, size)), aligned=size)
             words = jnp.pad(words, ((0, 0), (0, 0), (0, groups * group - cols))).reshape(box.shape)
             there = np.broadcast_to(np.arange(groups * group).reshape(groups, group) < cols, box.shape)
         case _:
-            box = Box(width, (outer, (rows, stride), (cols, size)))
+            box = Box(width, (outer, (rows, stride), (cols, size)), aligned=size)
     if call.name == "mte_l0c_gm" and call.attributes.get("atomic"):
         there = np.ones(box.shape, bool) if there is None else there
         combine(call, machine, place, box.positions, words, there)

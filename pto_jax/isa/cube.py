@@ -14,7 +14,7 @@ block scales     [M1][K / 64][16][2]    ``mte_l1_l0a_mx``; those of l0b with n i
 ===============  =====================  ==================================================
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from ..ir import DType, Loc, Op, Pipe, PtrType, unpaired
@@ -161,6 +161,11 @@ def fractals(call: MicroCall, numbers: Numbers) -> Fractals | None:
 FIELDS = ("n0", "n1", "n2", "n3", "n4", "n5")
 
 
+def extents_of(numbers: Collection[str]) -> tuple[str, str]:
+    """Which numbers of a load are sizes: others are starts and pitches."""
+    return ("n2", "n3") if "n4" in numbers else ("n0", "n1")
+
+
 def _sides_first(call: MicroCall, fields: tuple[int, ...]) -> tuple[int, ...]:
     """The size of a factor along m or n, that along k, and both starts."""
     first, second, row, col = fields
@@ -177,9 +182,11 @@ def _squares(call: MicroCall, numbers: Numbers) -> Iterator[str]:
 
     Sources disagree on the unit of a start along K where two numbers share a byte.
     """
-    found = fractals(call, numbers)
-    if found is not None and found.first_col and number_of(call, 0).packed:
-        yield f"a start of {found.first_col} along K of {number_of(call, 0)}; allowed: 0"
+    sizes, start = extents_of(numbers), "n1" if "n4" in numbers else "n3"
+    if number_of(call, 0).packed and numbers[start] != 0:
+        shown = "that only execution knows" if numbers[start] is None else f"of {numbers[start]}"
+        yield f"a start {shown} along K of {number_of(call, 0)}; allowed: 0"
+    found = fractals(call, {n: v if n in sizes else v or 0 for n, v in numbers.items()})
     if found is None or not is_transposed(call):
         return
     square = max(SIDE, channels(call))

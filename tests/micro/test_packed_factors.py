@@ -21,12 +21,12 @@ VALUES = {
 
 def numbers(element: str, codes: np.ndarray) -> np.ndarray:
     """The numbers of codes."""
-    return np.where(codes < 8, 1, -1) * VALUES[element][codes % 8]
+    return np.asarray(np.where(codes < 8, 1, -1) * VALUES[element][codes % 8])
 
 
 def in_bytes(codes: np.ndarray) -> np.ndarray:
     """Two codes in a byte, the first one in the low half."""
-    return (codes[:, ::2] | codes[:, 1::2] << 4).astype(np.uint8)
+    return np.asarray((codes[:, ::2] | codes[:, 1::2] << 4).astype(np.uint8))
 
 
 def fragments(scales: np.ndarray) -> np.ndarray:
