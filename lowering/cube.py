@@ -94,7 +94,7 @@ class Box:
     def unit(self, place: Place) -> int:
         """Bits of the words of memory that the box is made of."""
         steps = (n if isinstance(n, int) else self.aligned for n in (self.start, *self.pitches))
-        return min(self.width, place.unit(self.width // 8, *steps))
+        return int(min(self.width, place.unit(self.width // 8, *steps)))
 
     def split(self, unit: int) -> Box:
         """The same box of smaller words."""
@@ -105,7 +105,7 @@ class Box:
     @property
     def reach(self) -> int:
         """The words from the first to the last one."""
-        return 1 + sum((count - 1) * pitch for count, pitch in self.axes) * 8 // self.width
+        return 1 + int(sum((count - 1) * pitch for count, pitch in self.axes)) * 8 // self.width
 
     @cached_property
     def positions(self) -> Any:
