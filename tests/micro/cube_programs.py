@@ -160,7 +160,7 @@ class Kernel:
         return left, right
 
     def product(
-        self, name: str, left: Typed, right: Typed, sizes: tuple[int, int, int], *more: Typed, end: str = ""
+        self, name: str, left: Typed, right: Typed, sizes: tuple[Any, Any, Any], *more: Typed, end: str = ""
     ) -> Typed:
         """A product at the beginning of the memory of sums."""
         integers = "i8" in left.type
@@ -174,7 +174,7 @@ class Kernel:
         target: Typed,
         shape: tuple[int, int],
         *clauses: tuple[str, tuple[Any, ...]] | str,
-        strides: tuple[int, int] | None = None,
+        strides: tuple[Any, Any] | None = None,
         core: int | str | None = None,
     ) -> None:
         """A store; clauses are texts, with the operands that stand at ``{}`` in them."""
