@@ -7,7 +7,7 @@ close together is one run of memory, reshaped and transposed; others are gathere
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -34,10 +34,12 @@ from pto_jax.isa.cube import (
     WORD,
     Fractals,
     channels,
+    extents_of,
     fractals,
     fragments,
     is_row,
     is_transposed,
+    number_of,
     widened,
 )
 from pto_jax.isa.cube_stores import QUANTISATIONS, is_vector
@@ -49,7 +51,7 @@ from .micro import memory_rule, regrouped
 from .numerics import Integer
 from .platforms import by_platform
 from .rules import Semantics
-from .ub_memory import Loop, combined, integer, known, loops_of, plain, transfer
+from .ub_memory import Loop, combine, integer, known, loops_of, plain, put, transfer
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Shaped, UInt
@@ -69,36 +71,46 @@ _ROUNDINGS = {"round_even": RoundMode.RINT, "round_away": RoundMode.ROUND}
 
 @dataclass(frozen=True)
 class Box:
-    """Words of ``width`` bits in memory: count and pitch in bytes of each axis, and the first byte."""
+    """Words of ``width`` bits in memory: count and pitch in bytes of each axis, and the first byte.
+
+    Pitches and the first byte that only execution knows are multiples of ``aligned`` bytes.
+    """
 
     width: int
-    axes: tuple[tuple[int, int], ...]
-    start: int = 0
+    axes: tuple[tuple[int, Any], ...]
+    start: Any = 0
+    aligned: int = 1
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The words along each axis."""
         return tuple(count for count, _ in self.axes)
 
+    @property
+    def pitches(self) -> tuple[Any, ...]:
+        """The pitch of each axis."""
+        return tuple(pitch for _, pitch in self.axes)
+
     def unit(self, place: Place) -> int:
         """Bits of the words of memory that the box is made of."""
-        return min(self.width, place.unit(self.width // 8, self.start, *(pitch for _, pitch in self.axes)))
+        steps = (n if isinstance(n, int) else self.aligned for n in (self.start, *self.pitches))
+        return int(min(self.width, place.unit(self.width // 8, *steps)))
 
     def split(self, unit: int) -> Box:
         """The same box of smaller words."""
         if unit == self.width:
             return self
-        return Box(unit, (*self.axes, (self.width // unit, unit // 8)), self.start)
+        return replace(self, width=unit, axes=(*self.axes, (self.width // unit, unit // 8)))
 
     @property
     def reach(self) -> int:
         """The words from the first to the last one."""
-        return 1 + sum((count - 1) * pitch for count, pitch in self.axes) * 8 // self.width
+        return 1 + int(sum((count - 1) * pitch for count, pitch in self.axes)) * 8 // self.width
 
     @cached_property
-    def positions(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def positions(self) -> Any:
         """Where the words are, counted in words."""
-        at = np.full(self.shape, self.start * 8 // self.width, np.int64)
+        at: Any = np.zeros(self.shape, np.int64) + self.start * 8 // self.width
         for axis, (count, pitch) in enumerate(self.axes):
             steps = np.arange(count, dtype=np.int64) * (pitch * 8 // self.width)
             at = at + steps.reshape([-1 if k == axis else 1 for k in range(len(self.axes))])
@@ -106,7 +118,9 @@ class Box:
 
     @cached_property
     def run(self) -> Run | None:
-        """The box as a run of memory; None where words are far apart, or in each other's place."""
+        """The box as a run of memory; None where words are far apart, in each other's place, or anywhere."""
+        if not all(isinstance(n, int) for n in (self.start, *self.pitches)):
+            return None
         axes = [
             (pitch * 8 // self.width, count, k) for k, (count, pitch) in enumerate(self.axes) if count > 1
         ]
@@ -169,7 +183,7 @@ def store(
     there = np.ones(parts.shape, bool) if there is None else there
     run = parts.run
     if run is None:
-        place.scatter(parts.positions, words, jnp.asarray(there), unique=_apart(parts))
+        put(place, parts.positions, words, there)
         return
     flat, mask = (_spread(v, run, parts)[: parts.reach] for v in (words, there))
     place.write(flat, None if mask.all() else jnp.asarray(mask), parts.start * 8 // parts.width)
@@ -184,17 +198,18 @@ def _spread(values: Any, run: Run, box: Box) -> Any:
     return xp.pad(ordered, gaps).reshape(-1)
 
 
-def _apart(box: Box) -> bool:
-    return bool(np.unique(box.positions).size == box.positions.size)
-
-
 def _bits(place: Place) -> int:
     return int(place.dtype.word_bits)
 
 
 def _sizes(call: MicroCall, **values: Any) -> tuple[int, ...]:
-    """Numbers that have to be known before a program is compiled."""
+    """Numbers that have to be known before a program is compiled: those of elements."""
     return tuple(known(call, f"number {name}", integer(value)) for name, value in values.items())
+
+
+def _strides(*values: Any) -> tuple[Any, ...]:
+    """Numbers that may be known only by execution: those of distances."""
+    return tuple(integer(value) for value in values)
 
 
 # -- staging -----------------------------------------------------------------------------------------------
@@ -255,12 +270,12 @@ def _load_bias(
     wider = widened(call)
     if wider == 1:
         return _units(call, machine, src, dst, BIASES, (len, n, s, d))
-    length, count, before, behind = _sizes(call, len=len, n=n, s=s, d=d)
+    (length, count), (before, behind) = _sizes(call, len=len, n=n), _strides(s, d)
     width = _bits(src)
     row = (length * BIASES * 8 // width, width // 8)
-    words = load(src, Box(width, ((count, (length + before) * BIASES), row)))
+    words = load(src, Box(width, ((count, (length + before) * BIASES), row), aligned=BIASES))
     target = ((count, (length + behind) * BIASES * wider), (row[0], WORD))
-    store(dst, Box(32, target), bits.to_single(words, src.dtype))
+    store(dst, Box(32, target, aligned=BIASES), bits.to_single(words, src.dtype))
     return ()
 
 
@@ -269,7 +284,7 @@ def _fill(
     call: MicroCall, machine: TileMemory, dst: Place, offset: Any, value: Any, repeats: Any, length: Any,
     gap: Any,
 ) -> tuple[()]:  # fmt: skip
-    start, times, blocks, behind = _sizes(call, offset=offset, repeats=repeats, length=length, gap=gap)
+    (times, blocks), (start, behind) = _sizes(call, repeats=repeats, length=length), _strides(offset, gap)
     width = int(call.attributes["fill_word_bits"])
     word = getattr(value, "word", value)
     word = regrouped(jnp.asarray(word).reshape(1), width)[0]
@@ -283,8 +298,8 @@ def _load_matrix(  # noqa: PLR0913 - operands
     call: MicroCall, machine: TileMemory, gm: Place, l1: Place, n: Any, d: Any, s: Any, g: Any, d2: Any,
     d3: Any, d4: Any, l2: Any, small: Any, s2: Any = 0,
 ) -> tuple[()]:  # fmt: skip
-    rows, cols, inner, outer, groups = _sizes(call, n=n, d=d, s=s, s2=s2, g=g)
-    row, col, group, few = _sizes(call, d2=d2, d3=d3, d4=d4, small=small)
+    rows, cols, groups, few = _sizes(call, n=n, d=d, g=g, small=small)
+    inner, outer, row, col, group = _strides(s, s2, d2, d3, d4)
     width = _bits(gm)
     size = width // 8
     pitches = (inner, size) if call.attributes["mode"] == "nd2nz" else (size, inner)
@@ -293,13 +308,13 @@ def _load_matrix(  # noqa: PLR0913 - operands
         count = -(-rows * FEW * size // ROW) * ROW // size
         words = jnp.pad(words, ((0, 0), (0, 0), (0, FEW - cols))).reshape(groups, -1)
         words = jnp.pad(words, ((0, 0), (0, count - rows * FEW)))
-        store(l1, Box(width, ((groups, group * ROW), (count, size))), words)
+        store(l1, Box(width, ((groups, group * ROW), (count, size)), aligned=ROW), words)
         return ()
-    c0 = channels(call)
+    c0 = ROW // size
     blocks = -(-cols // c0)
     words = jnp.pad(words, ((0, 0), (0, 0), (0, blocks * c0 - cols))).reshape(groups, rows, blocks, c0)
     axes = ((groups, group * ROW), (rows, row * ROW), (blocks, col * ROW), (c0, size))
-    store(l1, Box(width, axes), words)
+    store(l1, Box(width, axes, aligned=ROW), words)
     return ()
 
 
@@ -309,17 +324,28 @@ def _load_fractals(call: MicroCall, machine: TileMemory, src: Place, dst: Place,
     width, begin = _bits(src), (chosen.first_col * chosen.source_pitch + chosen.first_row) * FRACTAL
     size, pitch = width // 8, chosen.source_pitch * FRACTAL
     if not is_transposed(call):
-        row = (chosen.rows * FRACTAL // size, size)
-        words = load(src, Box(width, ((chosen.cols, pitch), row), begin))
-        store(dst, Box(width, ((chosen.cols, chosen.target_pitch * FRACTAL), row)), words)
+        rows, whole = (chosen.rows, FRACTAL), (FRACTAL // size, size)
+        words = load(src, Box(width, (rows, (chosen.cols, pitch), whole), begin, FRACTAL))
+        axes = (rows, (chosen.cols, chosen.target_pitch * FRACTAL), whole)
+        store(dst, Box(width, axes, aligned=FRACTAL), words)
         return ()
-    c0 = ROW // size
+    c0, row = channels(call), (ROW // size, size)
     high, wide = chosen.rows * SIDE, chosen.cols * c0
-    words = load(src, Box(width, ((chosen.cols, pitch), (high, ROW), (c0, size)), begin))
+    words = _numbers(load(src, Box(width, ((chosen.cols, pitch), (high, ROW), row), begin, FRACTAL)), c0)
     flat = words.transpose(1, 0, 2).reshape(high // c0, c0, wide // SIDE, SIDE)
-    axes = ((high // c0, chosen.target_pitch * FRACTAL), (wide // SIDE, FRACTAL), (SIDE, ROW), (c0, size))
-    store(dst, Box(width, axes), flat.transpose(0, 2, 3, 1))
+    target = ((high // c0, chosen.target_pitch * FRACTAL), (SIDE, ROW), row)
+    box, turned = Box(width, ((wide // SIDE, FRACTAL), *target), aligned=FRACTAL), flat.transpose(2, 0, 3, 1)
+    if c0 * size > ROW:
+        turned = bits.pack(turned.reshape(-1, c0)).reshape(box.shape)
+    store(dst, box, turned)
     return ()
+
+
+def _numbers(words: UInt[Array, "... n"], count: int) -> UInt[Array, "... {count}"]:
+    """Rows of so many numbers, where two of them may share a byte."""
+    if words.shape[-1] == count:
+        return words
+    return bits.unpack(words.reshape(-1, words.shape[-1])).reshape(*words.shape[:-1], -1)[..., :count]
 
 
 @memory_rule("mte_l1_l0a_mx", "mte_l1_l0b_mx")
@@ -327,8 +353,8 @@ def _load_scales(call: MicroCall, machine: TileMemory, src: Place, dst: Place, *
     chosen = _fractals(call, fragments, numbers)
     begin = (chosen.first_row * chosen.source_pitch + chosen.first_col) * FRAGMENT
     row = (chosen.cols * FRAGMENT, 1)
-    words = load(src, Box(8, ((chosen.rows, chosen.source_pitch * FRAGMENT), row), begin))
-    store(dst, Box(8, ((chosen.rows, chosen.target_pitch * FRAGMENT), row)), words)
+    words = load(src, Box(8, ((chosen.rows, chosen.source_pitch * FRAGMENT), row), begin, FRAGMENT))
+    store(dst, Box(8, ((chosen.rows, chosen.target_pitch * FRAGMENT), row), aligned=FRAGMENT), words)
     return ()
 
 
@@ -337,9 +363,10 @@ def _fractals(
     of: Callable[[MicroCall, dict[str, int | None]], Fractals | None],
     numbers: dict[str, Any],
 ) -> Fractals:
-    names = [n for n in FIELDS if n in numbers]
-    values = _sizes(call, **{n: numbers[n] for n in names})
-    chosen = of(call, dict(zip(names, values, strict=True)))
+    given = {n: integer(numbers[n]) for n in FIELDS if n in numbers}
+    counts = extents_of(given)
+    _sizes(call, **{n: given[n] for n in counts})
+    chosen = of(call, given)
     assert chosen is not None
     return chosen
 
@@ -348,18 +375,20 @@ def _fractals(
 
 
 def _left(call: MicroCall, place: Place, m: int, k: int) -> UInt[Array, "m k"]:
-    width = _bits(place)
     if is_row(call, m):
-        return load(place, Box(width, ((1, k * width // 8), (k, width // 8))))
-    return _factor(place, m, k)
+        width = _bits(place)
+        count = -(-k * ROW * 8 // (channels(call) * width))
+        return _numbers(load(place, Box(width, ((1, ROW), (count, width // 8)))), k)
+    return _factor(place, channels(call), m, k)
 
 
-def _factor(place: Place, rows: int, k: int) -> UInt[Array, "rows k"]:
-    """A factor of fractals, its elements along K in their rows."""
+def _factor(place: Place, c0: int, rows: int, k: int) -> UInt[Array, "rows k"]:
+    """A factor of fractals of ``c0`` numbers along K, these in their rows."""
     width = _bits(place)
-    c0, high = ROW * 8 // width, -(-rows // SIDE) * SIDE
+    high = -(-rows // SIDE) * SIDE
     blocks = -(-k // c0)
-    words = load(place, Box(width, ((blocks, high * ROW), (high, ROW), (c0, width // 8))))
+    words = load(place, Box(width, ((blocks, high * ROW), (high, ROW), (ROW * 8 // width, width // 8))))
+    words = _numbers(words, c0)
     return words.transpose(1, 0, 2).reshape(high, blocks * c0)[:rows, :k]
 
 
@@ -423,7 +452,7 @@ class Product:
         if d.is_integer:
             return words
         words = words if self.rounding is None else matrix.shortened(words, _TF32, self.rounding)
-        words = words if self.keeps else _finite(words, d)
+        words = words if self.keeps or d.packed else _finite(words, d)
         return bits.to_single(words, HIF8) if d == HIF8 else words
 
 
@@ -456,7 +485,7 @@ def _multiply(
     **more: Any,
 ) -> tuple[()]:  # fmt: skip
     rows, cols, depth = _sizes(call, m=m, n=n, k=k)
-    x, y = _left(call, lhs, rows, depth), _factor(rhs, cols, depth).T
+    x, y = _left(call, lhs, rows, depth), _factor(rhs, channels(call, 1), cols, depth).T
     scales: list[Array] = []
     if "lhs_scale" in more:
         scales = [_scales(more["lhs_scale"], rows, depth), _scales(more["rhs_scale"], cols, depth).T]
@@ -467,7 +496,8 @@ def _multiply(
     bias = load(more["bias"], Box(32, ((cols, WORD),))) if "bias" in more else None
     rounding = _ROUNDINGS.get(str(call.attributes.get("tf32")))
     keeps = _keeps(call) or lhs.dtype.is_integer
-    product = _product(Product(lhs.dtype, rhs.dtype, rounding, keeps, machine.semantics))
+    types = number_of(call, 0), number_of(call, 1)
+    product = _product(Product(*types, rounding, keeps, machine.semantics))
     total = product(x, y, scales, start, bias)
     store(dst, box, _grouped(total, SIDE), _in_groups(rows, cols, SIDE))
     return ()
@@ -635,14 +665,19 @@ def _store(
     call: MicroCall, machine: TileMemory, src: Place, dst: Place, m: Any, n: Any, src_stride: Any,
     dst_stride: Any, **more: Any,
 ) -> tuple[()]:  # fmt: skip
-    rows, cols, before, behind = _sizes(call, m=m, n=n, src_stride=src_stride, dst_stride=dst_stride)
-    loop: tuple[int, ...] = (1, 0, 0)
+    (rows, cols), (before, behind) = _sizes(call, m=m, n=n), _strides(src_stride, dst_stride)
+    loop: tuple[Any, ...] = (1, 0, 0)
     if "loop_count" in more:
-        loop = _sizes(call, **{f: more[f] for f in ("loop_count", "loop_source", "loop_target")})
+        trips = _sizes(call, loop_count=more["loop_count"])
+        loop = (*trips, *_strides(more["loop_source"], more["loop_target"]))
     layout = str(call.attributes.get("layout", "nz2nd"))
     value = _sizes(call, layout_value=more["layout_value"])[0] if "layout_value" in more else 0
     axes = ((loop[0], loop[1] * ACC_ROW), (-(-cols // SIDE), before * ACC_ROW), (rows, ACC_ROW), (SIDE, WORD))
-    words = load(src, Box(32, axes)).transpose(0, 2, 1, 3).reshape(loop[0], rows, -1)[:, :, :cols]
+    words = (
+        load(src, Box(32, axes, aligned=ACC_ROW))
+        .transpose(0, 2, 1, 3)
+        .reshape(loop[0], rows, -1)[:, :, :cols]
+    )
     words = _converted(call, machine, words, dst.dtype, cols, more)
     group = 8 if layout == "nz2nz" and value else SIDE
     targets = [(dst, words)]
@@ -662,7 +697,7 @@ def _put(
     place: Place,
     words: Array,
     layout: tuple[str, int],
-    steps: Sequence[int],
+    steps: Sequence[Any],
 ) -> None:
     """Store results in a layout; ``steps`` are the strides of the loop and of rows or groups in elements."""
     width = words.dtype.itemsize * 8
@@ -672,13 +707,16 @@ def _put(
     there = None
     match name:
         case "nz2dn":
-            box = Box(width, (outer, (rows, size), (cols, stride)))
+            box = Box(width, (outer, (rows, size), (cols, stride)), aligned=size)
         case "nz2nz":
-            box = Box(width, (outer, (-(-cols // group), stride), (rows, group * size), (group, size)))
-            there = np.stack([_in_groups(rows, cols, group)] * count)
-            words = jnp.stack([_grouped(part, group) for part in words])
+            groups = -(-cols // group)
+            box = Box(width, (outer, (rows, group * size), (groups, stride), (group, size)), aligned=size)
+            words = jnp.pad(words, ((0, 0), (0, 0), (0, groups * group - cols))).reshape(box.shape)
+            there = np.broadcast_to(np.arange(groups * group).reshape(groups, group) < cols, box.shape)
         case _:
-            box = Box(width, (outer, (rows, stride), (cols, size)))
+            box = Box(width, (outer, (rows, stride), (cols, size)), aligned=size)
     if call.name == "mte_l0c_gm" and call.attributes.get("atomic"):
-        words = combined(call, machine, load(place, box), words)
-    store(place, box, words, there)
+        there = np.ones(box.shape, bool) if there is None else there
+        combine(call, machine, place, box.positions, words, there)
+    else:
+        store(place, box, words, there)

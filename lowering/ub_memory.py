@@ -442,12 +442,12 @@ def _positive(numbers: list[Any]) -> Array:
     return found
 
 
-def _unit(source: Place, target: Place, length: Any, loops: list[Loop], pad: Pad | None) -> int:
-    """Bytes of the words that a transfer is made of."""
+def _unit(source: Place, target: Place, length: Any, loops: list[Loop], pad: Pad | None, element: int) -> int:
+    """Bytes of the words that a transfer is made of: those of elements where its numbers are not known."""
     sizes = [length] if pad is None else [length, pad.left, pad.right]
     numbers = [*sizes, *(n for loop in loops for n in (loop.source, loop.target))]
     if not all(isinstance(n, int) for n in numbers):
-        return 1
+        return element
     return min(source.unit(*numbers), target.unit(*numbers)) // 8
 
 
@@ -456,9 +456,13 @@ def transfer(
     pad: Pad | None = None,
 ) -> tuple[()]:  # fmt: skip
     """Move the bytes of bursts inside loops, from the outer one to the bursts."""
-    unit = _unit(source, target, length, loops, pad)
+    atomic = call.attributes.get("atomic")
+    element = dtype(call.attributes["atomic_type"]).word_bits // 8 if atomic else 1
+    unit = _unit(source, target, length, loops, pad, element)
     most = min(p.flat(unit * 8).shape[0] for p in (source, target))
     route = _route(length, loops, pad, unit, most)
+    if not isinstance(route.target, np.ndarray):
+        _require_at_most(machine, target, length, loops, most * unit)
     if not route.target.size:
         return ()
     words = _fetched(source, route, unit)
@@ -467,11 +471,18 @@ def transfer(
         fill = jnp.tile(word, -(-unit // pad.word.dtype.itemsize))
         pieces = regrouped(fill, unit * 8)
         words = jnp.where(route.data, words, pieces[route.number % pieces.shape[0]])
-    if call.attributes.get("atomic"):
-        _combine(call, machine, target, route, words)
+    if atomic:
+        combine(call, machine, target, route.target, words, route.exists)
     else:
-        _put(target, route, words)
+        put(target, route.target, words, route.exists)
     return ()
+
+
+def _require_at_most(machine: TileMemory, place: Place, length: Any, loops: list[Loop], most: int) -> None:
+    """Bursts whose sizes only execution knows have no more bytes than the memories."""
+    total = prod((jnp.asarray(loop.count, np.int64) for loop in loops), start=jnp.asarray(length, np.int64))
+    allowed = f"{most} bytes in all, where their number is not a constant"
+    machine.stop(place.op, "executable", allowed, total > most)
 
 
 def _run(positions: Any) -> int | None:
@@ -491,27 +502,71 @@ def _fetched(source: Place, route: Route, unit: int) -> Array:
     return source.gather(jnp.asarray(jnp.where(there, route.source, 0)), unit * 8)
 
 
-def _put(target: Place, route: Route, words: Array) -> None:
-    if isinstance(route.target, np.ndarray):
-        # Of words that go to one place the last one counts.
-        places, last = np.unique(route.target[::-1], return_index=True)
-        last = route.target.size - 1 - last
-        chosen = words if places.size == words.shape[0] and _run(last) == 0 else words[last]
-        first = _run(places)
-        if first is not None:
-            target.write(chosen, at=first)
-        else:
-            target.scatter(jnp.asarray(places), chosen, jnp.ones(places.shape, bool))
+def put(target: Place, positions: Any, words: Array, exists: Any) -> None:
+    """Store words at positions, those that exist; of words that go to one place the last one counts."""
+    if not isinstance(positions, np.ndarray):
+        target.scatter(positions, words, jnp.asarray(exists), unique=False)
         return
-    target.scatter(route.target, words, jnp.asarray(route.exists), unique=True)
+    numbers = np.flatnonzero(exists)
+    places, last = np.unique(positions.reshape(-1)[numbers][::-1], return_index=True)
+    chosen = numbers[::-1][last]
+    words = words.reshape(-1)
+    words = words if places.size == words.size and _run(chosen) == 0 else words[chosen]
+    first = _run(places)
+    if first is not None:
+        target.write(words, at=first)
+    else:
+        target.scatter(places, words, jnp.ones(places.shape, bool))
 
 
-def _combine(call: MicroCall, machine: TileMemory, target: Place, route: Route, words: Array) -> None:
-    """Add the words, or take the larger or the smaller ones, element by element."""
-    places = jnp.asarray(route.target)
-    exists = jnp.broadcast_to(jnp.asarray(route.exists), words.shape)
-    old = target.gather(jnp.where(exists, places, 0), words.dtype.itemsize * 8)
-    target.scatter(places, combined(call, machine, old, words), exists)
+class Queue(NamedTuple):
+    """Words in the order of their places, those of one place one after another.
+
+    ``number`` says which word it is, ``exists`` whether it is one at all, ``turn`` how many of the same place
+    come before it, ``last`` whether none comes behind it.
+    """
+
+    number: Any
+    exists: Any
+    turn: Any
+    last: Any
+
+
+def _queue(positions: Any, exists: Any) -> Queue:
+    """The words that exist in the order of their places, then the others."""
+    xp: Any = np if isinstance(positions, np.ndarray) else jnp
+    nowhere = np.iinfo(np.int64).max
+    place = xp.where(exists, positions, nowhere)
+    number = np.argsort(place, kind="stable") if xp is np else jnp.argsort(place, stable=True)
+    place = place[number]
+    count, one = xp.arange(place.shape[0], dtype=np.int64), xp.ones(1, bool)
+    new = xp.concatenate([one, place[1:] != place[:-1]])
+    begin = (np.maximum.accumulate if xp is np else lax.cummax)(xp.where(new, count, 0))
+    there = place != nowhere
+    return Queue(number, there, xp.where(there, count - begin, 0), xp.concatenate([new[1:], one]) & there)
+
+
+def combine(
+    call: MicroCall, machine: TileMemory, target: Place, positions: Any, words: Array, exists: Any
+) -> None:
+    """Add words, or take the larger or the smaller ones; those of one place one after another."""
+    positions, exists, words = (v.reshape(-1) for v in (positions, exists, words))
+    queue = _queue(positions, exists)
+    most = queue.turn.max()
+    if isinstance(most, np.integer) and not most:
+        # No place has two: the words keep their order.
+        queue = Queue(np.arange(words.size), exists, queue.turn, exists)
+    else:
+        positions, words = positions[queue.number], words[queue.number]
+    old = target.gather(jnp.where(queue.exists, positions, 0), words.dtype.itemsize * 8)
+    found = combined(call, machine, old, words)
+
+    def taken(turn: Any, found: Array) -> Array:
+        return jnp.where(queue.turn == turn, combined(call, machine, jnp.roll(found, 1), words), found)
+
+    if not isinstance(most, np.integer) or most:
+        found = lax.fori_loop(1, most + 1, taken, found)
+    target.scatter(positions, found, jnp.asarray(queue.last))
 
 
 def combined(call: MicroCall, machine: TileMemory, old: Array, words: Array) -> Array:

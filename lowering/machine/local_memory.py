@@ -22,6 +22,7 @@ from pto_jax.interpreter.operands import LocalPointer, Register
 from pto_jax.ir import U64, Loc, Op, ScalarType, TileType, Value
 from pto_jax.isa import find_micro
 from pto_jax.isa.micro import Lanes, MicroCall
+from pto_jax.profiles import PART
 
 from .. import scalars, slicing
 from ..bits import recast, restored
@@ -167,9 +168,7 @@ class Place(ABC):
             return
         self.machine.one_by_one()
         at = jnp.where(active, _inside(at, flat.shape[0]), flat.shape[0])
-        if not unique:
-            at = _last_only(at.reshape(-1), flat.shape[0]).reshape(at.shape)
-        self.replace(flat.at[at].set(words, mode="drop"))
+        self.replace(flat.at[at].set(words, mode="drop") if unique else _last_of_each(flat, at, words))
 
     def anywhere(self) -> None:  # noqa: B027 - a buffer has nothing to note
         """Called before any of the words may be read."""
@@ -179,7 +178,7 @@ class Place(ABC):
         if not self.machine.follows("in-bounds"):
             return
         begin, (low, end) = first + at, self.memory(size * unit // 8)
-        broken = (begin < 0) | (begin > min(size, (end - low) * 8 // unit) - count)
+        broken = (begin < 0) | (begin > _least(size, (end - low) * 8 // unit) - count)
         found, values = "bytes from {} on", (begin * (unit // 8) + low,)
         self.machine.require(self.op, "in-bounds", _bytes(end), broken, found, values)
 
@@ -188,20 +187,26 @@ class Place(ABC):
         if not self.machine.follows("in-bounds") or not at.size:
             return
         low, end = self.memory(size * unit // 8)
-        outside = active & ((at < 0) | (at >= min(size, (end - low) * 8 // unit)))
+        outside = active & ((at < 0) | (at >= _least(size, (end - low) * 8 // unit)))
         which = jnp.argmax(outside.reshape(-1))
         # Positions may be numbers of the text, while the active ones are traced.
         values = (jnp.asarray(at).reshape(-1)[which] * (unit // 8) + low,)
         self.machine.require(self.op, "in-bounds", _bytes(end), outside.any(), "byte {}", values)
 
-    def memory(self, size: int) -> tuple[int, int]:
+    def memory(self, size: int) -> tuple[int, Scalar]:
         """The address of the first of ``size`` flat bytes, and where the memory ends that they are in."""
         return 0, size
 
 
-def _bytes(end: int) -> str:
+def _bytes(end: Scalar) -> str:
     """What a message says of where accesses may be."""
-    return f"bytes 0 to {end - 1} of the memory"
+    return (
+        f"bytes 0 to {end - 1} of the memory" if isinstance(end, int) else "bytes of one part of the memory"
+    )
+
+
+def _least(size: int, other: Scalar) -> Scalar:
+    return min(size, other) if isinstance(other, int) else jnp.minimum(size, other)
 
 
 def _run(positions: Int64[Array, "..."] | Int64[np.ndarray, "..."]) -> tuple[int, int] | None:
@@ -217,11 +222,11 @@ def _inside(at: Int64[Array, "..."], size: int) -> Array:
     return jnp.where((at >= 0) & (at < size), at, size)
 
 
-def _last_only(at: Array, size: int) -> Array:
-    """Positions, each but the last one of equal ones behind the end."""
-    count = at.shape[0]
-    later = (at[None, :] == at[:, None]) & (np.arange(count)[None, :] > np.arange(count)[:, None])
-    return jnp.where(later.any(axis=1), size, at)
+def _last_of_each(flat: Array, at: Array, words: Array) -> Array:
+    """Words with others at positions, of equal ones the last one: JAX leaves the order of writes open."""
+    numbers = np.arange(at.size, dtype=np.int32)
+    last = jnp.full(flat.shape, -1, np.int32).at[at.reshape(-1)].max(numbers, mode="drop")
+    return jnp.where(last >= 0, words.reshape(-1)[jnp.maximum(last, 0)], flat)
 
 
 def _padded(flat: Array, count: int) -> Array:
@@ -286,13 +291,18 @@ class LocalPlace(Place):
         slot = None if tile is None else storage.slot_of(tile.storage)
         return (-self.slot.cell.begin, self.pointer.address, 0 if slot is None else slot.address)
 
-    def memory(self, size: int) -> tuple[int, int]:
+    def memory(self, size: int) -> tuple[int, Scalar]:
         """The address of the cell, and the end of its memory space; of a tile its own bytes."""
         if self.pointer.tile is not None:
             return 0, size
-        address = self.pointer.address if isinstance(self.pointer.address, int) else 0
-        end = self.machine.semantics.profile.end(Loc[self.pointer.space.name], address)
-        return self.slot.cell.begin, end
+        address, loc = self.pointer.address, Loc[self.pointer.space.name]
+        profile = self.machine.semantics.profile
+        if isinstance(address, int):
+            return self.slot.cell.begin, profile.end(loc, address)
+        first, second = profile.end(loc, 0), profile.end(loc, PART)
+        if first == second:
+            return self.slot.cell.begin, first
+        return self.slot.cell.begin, jnp.where((address >= PART) & (address < 2 * PART), second, first)
 
     def taken(self, flat: Array, first: Scalar, at: int, count: int) -> Array:
         """The words, of a loop whose trips are executed at once those of all trips."""

@@ -373,7 +373,8 @@ def plan(program: Program, entry: str, profile: profiles.Profile, grid: int = 1)
     """
     survey = _survey(program, entry, grid)
     local = [placement(*found, survey.local_spaces[key]) for key, found in survey.local.items()]
-    return storage.Plan([*survey.found, *local], profile.capacity)
+    ends = {loc: profile.end(loc, profiles.PART) for loc in profile.capacity}
+    return storage.Plan([*survey.found, *local], ends)
 
 
 def spans(program: Program, entry: str, grid: int = 1) -> Mapping[tuple[Key, str], tuple[Bytes, int]]:

@@ -173,6 +173,7 @@ def parser() -> argparse.ArgumentParser:
         "count differences of elements that BEFORE leaves open (they follow from undefined data); "
         "they are no failures",
     )
+    options.flag(sub, "--exhaustive", "then try every value of sources whose elements have one or two bytes")
     sub.add_argument("--json", metavar="OUT", help="write the verdict on every program as JSON")
     sub.add_argument("--junit", metavar="OUT.xml", help="write the verdicts as JUnit")
     sub.add_argument(

@@ -69,8 +69,9 @@ def diff_corpus(options: DiffOptions) -> bool:
 def _check(options: DiffOptions) -> None:
     if options.corpus and options.series:
         raise ArgumentError("--corpus and --series", allowed="one of them")
-    if options.ranks is not None:
-        raise ArgumentError("got --ranks with --corpus or --series", allowed="with two programs")
+    for option in ("ranks", "exhaustive"):
+        if getattr(options, option):
+            raise ArgumentError(f"got --{option} with --corpus or --series", allowed="with two programs")
     if options.corpus and (options.after is None or options.more):
         raise ArgumentError("--corpus: got one folder, or more than two", allowed="BEFORE and AFTER")
     if options.numerics != "exact":
@@ -122,6 +123,8 @@ def diff(options: DiffOptions) -> bool:
         return diff_corpus(options)
     if options.after is None or options.more:
         raise ArgumentError("got one program, or more than two", allowed="two; any number with --series")
+    if options.exhaustive and (options.inputs is not None or options.ranks is not None):
+        raise ArgumentError("got --exhaustive with --inputs or --ranks", allowed="with generated inputs")
     for option in ("json", "junit", "workers"):
         if getattr(options, option) is not None:
             raise ArgumentError(f"got --{option} with two programs", allowed="with --corpus or --series")
@@ -154,8 +157,10 @@ def _two(options: DiffOptions, file: str) -> bool:
         result = translation.compare(both, values)
         origin = f"input from {options.inputs}"
     else:
-        result = translation.validate(both, options.count, options.seed, options.scalars)
+        result = translation.validate(both, options.count, options.seed, options.scalars, options.exhaustive)
         origin = f"{result.compared} generated inputs, seed {options.seed}"
+        if result.enumerated:
+            origin += f", with every value of {', '.join(result.enumerated)}"
     for finding in new_warnings(before, after, both.before.profile):
         print(finding.render())
     if result.left:

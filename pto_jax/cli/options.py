@@ -173,6 +173,7 @@ class DiffOptions:
     sync: bool = False
     ulp: Mapping[str, int] = field(default_factory=dict)
     open: bool = False
+    exhaustive: bool = False
     json: str | None = None
     junit: str | None = None
     workers: int | None = None

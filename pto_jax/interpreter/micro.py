@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import Diagnostic, NotExecutableError
-from ..ir import I1, I64, INDEX, Op, ScalarType
+from ..ir import I1, I64, INDEX, Op, ScalarType, dtype
 from ..isa import find_micro
-from ..isa.micro import MicroCall, MicroOperation, Numbers, Place
+from ..isa.micro import Beside, MicroCall, MicroOperation, Numbers, Place
 from .interpreter import MICRO, TRANSFERS, Interpreter, executes
 from .operands import LocalPointer, Operand, Pointer, Scope, TileRef, TransferState
 from .views import load_scalar, local_pointer, moved, store_scalar
@@ -45,6 +45,8 @@ def _micro(interpreter: Interpreter, op: Op, scope: Scope) -> None:
         for place in declared.places
     ]
     call = _with_state(interpreter, op, declared, call)
+    if call.attributes.get("atomic") and not interpreter.machine.abstract:
+        _require_elements(interpreter, op, declared, call, operands)
     results = interpreter.machine.micro(op, call, operands)
     if declared.updated(op):
         results = (*results, ends[-1])
@@ -91,12 +93,22 @@ def _placed(
     accessed = pointer if stays else after
     _require_aligned(interpreter, op, accessed, place.aligned(call))
     if place.beside is not None:
-        address = interpreter.scalar("arith.divsi", (accessed.address, place.beside.unit), INDEX, INDEX)
-        accessed = replace(accessed, space=place.beside.loc, address=address)
+        accessed = _beside(interpreter, op, accessed, place.beside)
     if place.subblock is not None:
         accessed = replace(accessed, subblock=_subblock(interpreter, op, place.subblock(call, numbers)))
     operands[place.key] = accessed
     return after
+
+
+def _beside(interpreter: Interpreter, op: Op, pointer: LocalPointer, beside: Beside) -> LocalPointer:
+    """The place that belongs to a pointer in another memory, also where this is into a tile."""
+    address = pointer.address
+    if pointer.tile is not None:
+        if pointer.tile.address is None:
+            raise _refused(op, "a tile without an address; allowed: with addr at its pto.alloc_tile")
+        address = interpreter.scalar("arith.addi", (pointer.tile.address, address), INDEX, INDEX)
+    address = interpreter.scalar("arith.divsi", (address, beside.unit), INDEX, INDEX)
+    return replace(pointer, space=beside.loc, address=address, tile=None)
 
 
 def _numbers(
@@ -123,12 +135,47 @@ def _require_aligned(interpreter: Interpreter, op: Op, pointer: LocalPointer, al
     """The run-time rule that an address is a multiple of some bytes."""
     if aligned <= 1 or interpreter.machine.abstract:
         return
-    rest = interpreter.scalar("arith.remsi", (pointer.address, aligned), INDEX, INDEX)
+    _require_multiple(interpreter, op, "address", pointer.address, aligned)
+
+
+def _require_multiple(interpreter: Interpreter, op: Op, name: str, number: Any, unit: int) -> None:
+    """The run-time rule that a number of bytes is a multiple of some."""
+    rest = interpreter.scalar("arith.remsi", (number, unit), INDEX, INDEX)
     broken = interpreter.scalar("arith.cmpi.ne", (rest, 0), INDEX, I1)
     truth = interpreter.machine.known(broken)
-    allowed = f"a multiple of {aligned} bytes"
     broken = broken if truth is None else bool(truth)
-    interpreter.machine.require(op, "address-aligned", allowed, broken, "address {}", (pointer.address,))
+    interpreter.machine.require(
+        op, "address-aligned", f"a multiple of {unit} bytes", broken, f"{name} {{}}", (number,)
+    )
+
+
+def _require_elements(
+    interpreter: Interpreter,
+    op: Op,
+    declared: MicroOperation,
+    call: MicroCall,
+    operands: Mapping[str, Operand],
+) -> None:
+    """The rule that atomic stores combine whole elements of the type that is set."""
+    name = call.attributes["atomic_type"]
+    for place in declared.places:
+        pointer = operands.get(place.key)
+        if place.access != "write" or not isinstance(pointer, Pointer):
+            continue
+        if not name:
+            raise _refused(op, "an atomic store without a type; allowed: behind pto.set_atomic_f32 or alike")
+        if not place.in_bytes:
+            if pointer.dtype.name != name:
+                raise _refused(op, f"an atomic store of {name} into {pointer.dtype}; allowed: of its type")
+            continue
+        size = dtype(name).word_bits // 8
+        start = interpreter.scalar(
+            "arith.muli", (pointer.offset, max(1, pointer.dtype.storage_bits // 8)), INDEX, INDEX
+        )
+        _require_multiple(interpreter, op, "address", start, size)
+        for number in place.in_bytes.split():
+            if number in operands:
+                _require_multiple(interpreter, op, number, operands[number], size)
 
 
 # -- configuration -----------------------------------------------------------------------------------------

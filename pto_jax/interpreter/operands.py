@@ -87,6 +87,7 @@ class TileRef:
 
     Handles are values: changing one (``set_validshape``, ``tassign``) leaves copies of it alone. The
     positions that instructions count in a ``pitched`` window are those of the tile it is a window of.
+    ``address`` is the one that the program gives it.
     """
 
     type: TileType
@@ -94,6 +95,7 @@ class TileRef:
     v_row: Scalar
     v_col: Scalar
     pitched: bool = field(default=False, compare=False, repr=False)
+    address: Scalar | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

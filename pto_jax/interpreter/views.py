@@ -63,7 +63,8 @@ def _alloc_tile(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     assert isinstance(t, TileType)
     operands = {name: scope[op.group(name)[0]] for name, size in op.groups if size}
     storage = interpreter.machine.allocate(op, t, operands.get("addr"))
-    ref = TileRef(t, storage, *region_of(t, operands.get("valid_row"), operands.get("valid_col")))
+    valid = region_of(t, operands.get("valid_row"), operands.get("valid_col"))
+    ref = TileRef(t, storage, *valid, address=operands.get("addr"))
     interpreter.machine.region(op, ref)
     scope.bind(result, ref)
 

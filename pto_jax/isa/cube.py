@@ -14,14 +14,14 @@ block scales     [M1][K / 64][16][2]    ``mte_l1_l0a_mx``; those of l0b with n i
 ===============  =====================  ==================================================
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from ..ir import Loc, Op, Pipe, PtrType
+from ..ir import DType, Loc, Op, Pipe, PtrType, unpaired
 from .declare import Decision
 from .micro import Beside, Lanes, MicroCall, MicroOperation, Numbers, Place, Rows, RowsOf, all_known, micro
 from .traits import Effect, Traits
-from .ub_transfers import GROUPED_WORDS, blocks, grouped, grouped_rows, reach
+from .ub_transfers import GROUPED_WORDS, OVERLAPS, blocks, grouped, grouped_rows, reach
 
 #: Where the operations of the cube unit are described.
 PAGE = "micro-isa chapter 16"
@@ -78,6 +78,12 @@ _SATURATED = Decision(
     "Factors, after the rounding to tf32, and the finished sum: infinities become the largest, NaN 0.",
     PAGE,
 )
+_PACKED = Decision(
+    "What are two 4-bit numbers in a byte along K?",
+    "The first one is in the low half; a row of a fractal has 64, a square to transpose 64 by 64. Matrices "
+    "in global memory count bytes, products and loads numbers; loads start at the first one along K.",
+    f"{EXPANSION}; {PAGE} and the expansion disagree on the unit of a start along K",
+)
 _SMALL = Decision(
     "Where does a load with few channels put them?",
     "Rows of four channels one after another, then zeros up to 32 bytes; groups as written.",
@@ -97,9 +103,16 @@ def size_of(call: MicroCall, at: int) -> int:
     return max(1, t.dtype.storage_bits // 8)
 
 
+def number_of(call: MicroCall, at: int) -> DType:
+    """The type of the numbers that a pointer is to: of two in a byte that of one."""
+    t = call.types[at]
+    assert isinstance(t, Lanes)
+    return unpaired(t.dtype)
+
+
 def channels(call: MicroCall, at: int = 0) -> int:
-    """``C0``: elements in a row of a fractal."""
-    return ROW // size_of(call, at)
+    """``C0``: numbers in a row of a fractal."""
+    return ROW * 8 // number_of(call, at).storage_bits
 
 
 # -- loads of fractals -------------------------------------------------------------------------------------
@@ -134,18 +147,23 @@ def fractals(call: MicroCall, numbers: Numbers) -> Fractals | None:
     if fields is None or len(fields) == 6:
         return None if fields is None else Fractals(*fields)
     outer, inner, row, col = _sides_first(call, fields)
-    size = size_of(call, 0)
+    lanes = channels(call)
     if not is_transposed(call):
         rows = blocks_of(outer, SIDE)
-        return Fractals(row, col, rows, blocks_of(inner * size, ROW), rows, rows)
-    square = max(SIDE, ROW // size)
+        return Fractals(row, col, rows, blocks_of(inner, lanes), rows, rows)
+    square = max(SIDE, lanes)
     wide, high = blocks_of(outer, square) * square, blocks_of(inner, square) * square
     rows = high // SIDE
-    return Fractals(row, col, rows, wide * size // ROW, rows, wide // SIDE)
+    return Fractals(row, col, rows, wide // lanes, rows, wide // SIDE)
 
 
 #: The numbers of a load of fractals.
 FIELDS = ("n0", "n1", "n2", "n3", "n4", "n5")
+
+
+def extents_of(numbers: Collection[str]) -> tuple[str, str]:
+    """Which numbers of a load are sizes: others are starts and pitches."""
+    return ("n2", "n3") if "n4" in numbers else ("n0", "n1")
 
 
 def _sides_first(call: MicroCall, fields: tuple[int, ...]) -> tuple[int, ...]:
@@ -159,18 +177,17 @@ def is_transposed(call: MicroCall) -> bool:
     return call.attributes.get("transpose") in (True, 1)
 
 
-def _packed_numbers(call: MicroCall, numbers: Numbers) -> Iterator[str]:
-    """Two numbers of 4 bits in a byte are verified only."""
-    names = [t.dtype.name for t in call.types if isinstance(t, Lanes) and t.dtype.name.startswith("f4")]
-    for name in names[:1]:
-        yield f"elements of {name}, which is not executed in the cube unit; allowed: 8, 16 and 32 bits"
-
-
 def _squares(call: MicroCall, numbers: Numbers) -> Iterator[str]:
-    """Transposed loads are of whole squares, whose sides are rows of a fractal and elements of one."""
-    yield from _packed_numbers(call, numbers)
-    found = fractals(call, numbers) if is_transposed(call) else None
-    if found is None:
+    """Transposed loads are of whole squares, whose sides are rows of a fractal and numbers of one.
+
+    Sources disagree on the unit of a start along K where two numbers share a byte.
+    """
+    sizes, start = extents_of(numbers), "n1" if "n4" in numbers else "n3"
+    if number_of(call, 0).packed and numbers[start] != 0:
+        shown = "that only execution knows" if numbers[start] is None else f"of {numbers[start]}"
+        yield f"a start {shown} along K of {number_of(call, 0)}; allowed: 0"
+    found = fractals(call, {n: v if n in sizes else v or 0 for n, v in numbers.items()})
+    if found is None or not is_transposed(call):
         return
     square = max(SIDE, channels(call))
     rows, cols = found.rows * SIDE, found.cols * channels(call)
@@ -189,8 +206,8 @@ def _placed(call: MicroCall, numbers: Numbers) -> Rows | None:
         return None
     rows, cols = found.rows, found.cols
     if is_transposed(call):
-        size = size_of(call, 0)
-        rows, cols = found.cols * ROW // size // SIDE, found.rows * SIDE * size // ROW
+        lanes = channels(call)
+        rows, cols = found.cols * lanes // SIDE, found.rows * SIDE // lanes
     return Rows(rows * FRACTAL, ((cols, found.target_pitch * FRACTAL),))
 
 
@@ -232,7 +249,6 @@ FEW = 4
 
 def _channels(call: MicroCall, numbers: Numbers) -> Iterator[str]:
     """Few channels are four at most."""
-    yield from _packed_numbers(call, numbers)
     count = numbers.get("d")
     if numbers.get("small") and count is not None and count > FEW:
         yield f"{count} channels to be packed; allowed: up to {FEW}"
@@ -246,7 +262,8 @@ def _packed_matrix(call: MicroCall, numbers: Numbers) -> Rows | None:
     n, d, groups, row, col, group, small = known
     if small:
         return Rows(blocks_of(n * FEW * size_of(call, 0), ROW) * ROW, ((groups, group * ROW),))
-    return Rows(ROW, ((n, row * ROW), (blocks_of(d, channels(call)), col * ROW), (groups, group * ROW)))
+    blocks = blocks_of(d * size_of(call, 0), ROW)
+    return Rows(ROW, ((n, row * ROW), (blocks, col * ROW), (groups, group * ROW)))
 
 
 def widened(call: MicroCall) -> int:
@@ -285,7 +302,7 @@ def _left(call: MicroCall, numbers: Numbers) -> Rows | None:
         return None
     m, k = shape
     if is_row(call, m):
-        return Rows(k * size_of(call, 0))
+        return Rows(blocks_of(k * ROW, channels(call)))
     return Rows(blocks_of(m, SIDE) * blocks_of(k, channels(call)) * FRACTAL)
 
 
@@ -407,10 +424,9 @@ def _product(name: str, summary: str, semantics: str) -> MicroOperation:
         clauses=clauses if scaled else {**clauses, "tf32": "round_even round_away"},
         places=places,
         rules=(_factors, *([_bias_type] if bias else [])),
-        unexecuted=_packed_numbers,
         limits={"m": LIMIT, "n": LIMIT, "k": LIMIT},
         semantics=semantics,
-        decisions=(_SUMS, _SATURATED, CONTROL, _OUTSIDE),
+        decisions=(_SUMS, _SATURATED, CONTROL, _OUTSIDE, *([_PACKED] if scaled else [])),
         between_scopes=True,
         source=PAGE,
     )
@@ -475,7 +491,7 @@ def _fractal_load(name: str, target: str, summary: str, semantics: str) -> Micro
         flags="transpose",
         unexecuted=_squares,
         semantics=semantics,
-        decisions=() if raw else (_STARTS, _OUTSIDE),
+        decisions=(OVERLAPS, _PACKED) if raw else (_STARTS, _OUTSIDE, OVERLAPS, _PACKED),
         between_scopes=True,
         source=PAGE,
     )
@@ -619,7 +635,7 @@ _STAGING = (
         limits={"g": (1, 65535)},
         unexecuted=_channels,
         semantics="nd2nz reads src[n, d], dn2nz src[d, n]; element (n, d) becomes that of row n and column d",
-        decisions=(_SMALL,),
+        decisions=(_SMALL, OVERLAPS, _PACKED),
         between_scopes=True,
         source=PAGE,
     ),

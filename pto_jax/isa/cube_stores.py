@@ -19,6 +19,7 @@ from .cube import (
 )
 from .declare import Decision
 from .micro import Lanes, MicroCall, MicroOperation, Numbers, Place, Rows, RowsOf, all_known, micro
+from .ub_transfers import OVERLAPS
 
 _QUANTISED = Decision(
     "What does a word of parameters mean?",
@@ -285,7 +286,7 @@ def _store(space: str, more: str, behind: str, tail: str, places: Sequence[Place
         refused=" ".join(_NOT_EXECUTED),
         unexecuted=_unexecuted_stores,
         limits={"m": LIMIT, "n": LIMIT, **_HINTS},
-        decisions=(_QUANTISED, _LAST, CONTROL, _ACC_UNITS, _SPLIT),
+        decisions=(_QUANTISED, _LAST, CONTROL, _ACC_UNITS, _SPLIT, OVERLAPS),
         between_scopes=True,
         source=PAGE,
     )

@@ -135,6 +135,8 @@ class Place:
     span: Span = lambda call, numbers: None
     rows: RowsOf | None = None
     masked: Callable[[MicroCall], bool] = lambda call: False
+    #: Operands that are sizes and strides in bytes there.
+    in_bytes: str = ""
     #: Bytes of which the address has to be a multiple.
     aligned: Callable[[MicroCall], int] = lambda call: 1
     #: What rules call the place, where it is not the only one of its pointer.

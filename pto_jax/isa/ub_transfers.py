@@ -29,6 +29,17 @@ _ORDER = Decision(
     "Sizes: outer, inner. Strides: source, destination, in bytes.",
     "operand names of the assembler; public cases set sizes of 1 only",
 )
+OVERLAPS = Decision(
+    "What holds where destinations of one operation overlap?",
+    "Bursts and rows are written one after another: the last one stays, and of atomic ones each counts. "
+    "Atomic stores combine whole elements of their type.",
+    f"not stated in {_PAGE}; micro-isa chapter 16 calls the value not stable for mte_gm_l1_frac",
+)
+_MOVES = Decision(
+    "What does a move read whose source and destination overlap?",
+    "The bytes from before the operation.",
+    f"not stated in {_PAGE}",
+)
 _MODE = Traits(effects=(Effect("write", "mode"),))
 
 
@@ -165,7 +176,7 @@ _TRANSFERS: tuple[MicroOperation, ...] = (
                 aligned=lambda call: 32,
             ),
         ),
-        decisions=(_PADS, _REGISTERS),
+        decisions=(_PADS, _REGISTERS, OVERLAPS),
         source=_PAGE,
     ),
     micro(
@@ -180,9 +191,15 @@ _TRANSFERS: tuple[MicroOperation, ...] = (
             Place(
                 "ub", "read", span=reach(grouped_rows("s")), rows=grouped_rows("s"), aligned=lambda call: 32
             ),
-            Place("gm", "write", span=reach(grouped_rows("d")), rows=grouped_rows("d")),
+            Place(
+                "gm",
+                "write",
+                span=reach(grouped_rows("d")),
+                rows=grouped_rows("d"),
+                in_bytes="len d d1 d2 d3 d4",
+            ),
         ),
-        decisions=(_REGISTERS,),
+        decisions=(_REGISTERS, OVERLAPS),
         source=_PAGE,
     ),
     micro(
@@ -196,6 +213,7 @@ _TRANSFERS: tuple[MicroOperation, ...] = (
             Place("src", "read", span=reach(blocks("s")), rows=blocks("s"), aligned=lambda call: 32),
             Place("dst", "write", span=reach(blocks("d")), rows=blocks("d"), aligned=lambda call: 32),
         ),
+        decisions=(OVERLAPS, _MOVES),
         source=_PAGE,
     ),
     micro(
@@ -214,7 +232,7 @@ _TRANSFERS: tuple[MicroOperation, ...] = (
                 aligned=lambda call: 32,
             ),
         ),
-        decisions=(_ORDER, _PADS),
+        decisions=(_ORDER, _PADS, OVERLAPS),
         source=_PAGE,
     ),
     micro(
@@ -226,9 +244,9 @@ _TRANSFERS: tuple[MicroOperation, ...] = (
         pipe=Pipe.MTE3,
         places=(
             Place("ub", "read", rows=_raw("ubtoout", 0, "ub_stride"), aligned=lambda call: 32),
-            Place("gm", "write", rows=_raw("ubtoout", 1, "gm_stride")),
+            Place("gm", "write", rows=_raw("ubtoout", 1, "gm_stride"), in_bytes="len gm_stride"),
         ),
-        decisions=(_ORDER,),
+        decisions=(_ORDER, OVERLAPS),
         source=_PAGE,
     ),
     *(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..interpreter import Operand, Pointer
-from ..ir import F32, DType, RoundMode
+from ..ir import F32, DType, RoundMode, pack_pairs, unpack_pairs
 from ..isa.cube import (
     ACC_ROW,
     BIASES,
@@ -32,6 +32,7 @@ from ..isa.cube import (
     fragments,
     is_row,
     is_transposed,
+    number_of,
 )
 from ..isa.cube_stores import QUANTISATIONS, is_vector
 from ..isa.micro import Lanes, MicroCall
@@ -170,29 +171,29 @@ def _load_fractals(call: MicroCall, memory: Memory, src: Any, dst: Any, **number
             number = (taken.first_col + j) * taken.source_pitch + taken.first_row + i
             data[i, j] = memory.read(src, number * FRACTAL + whole)
     if is_transposed(call):
-        data = _transposed(data, element(call, 0).word.itemsize)
+        data = _transposed(data, number_of(call, 0))
     for i in range(data.shape[0]):
         for j in range(data.shape[1]):
             memory.write(dst, (j * taken.target_pitch + i) * FRACTAL + whole, data[i, j])
     return ()
 
 
-def _transposed(data: Array, size: int) -> Array:
-    """Fractals of [rows, cols, bytes] transposed as one matrix of elements."""
-    lanes = ROW // size
-    rows, cols = data.shape[:2]
-    matrix = np.zeros((rows * SIDE, cols * lanes, size), np.uint8)
+def _transposed(data: Array, d: DType) -> Array:
+    """Fractals of [rows, cols, bytes] transposed as one matrix of numbers."""
+    words = unpack_pairs(data) if d.packed else data.view(d.word)
+    rows, cols, count = words.shape
+    lanes = count // SIDE
+    matrix = np.zeros((rows * SIDE, cols * lanes), words.dtype)
     for i in range(rows):
         for j in range(cols):
-            fractal = data[i, j].reshape(SIDE, lanes, size)
+            fractal = words[i, j].reshape(SIDE, lanes)
             matrix[i * SIDE : (i + 1) * SIDE, j * lanes : (j + 1) * lanes] = fractal
-    matrix = matrix.transpose(1, 0, 2)
-    result = np.zeros((cols * lanes // SIDE, rows * SIDE // lanes, FRACTAL), np.uint8)
+    matrix = matrix.T
+    result = np.zeros((cols * lanes // SIDE, rows * SIDE // lanes, count), words.dtype)
     for i in range(result.shape[0]):
         for j in range(result.shape[1]):
-            fractal = matrix[i * SIDE : (i + 1) * SIDE, j * lanes : (j + 1) * lanes]
-            result[i, j] = fractal.reshape(-1)
-    return result
+            result[i, j] = matrix[i * SIDE : (i + 1) * SIDE, j * lanes : (j + 1) * lanes].reshape(-1)
+    return np.asarray(pack_pairs(result) if d.packed else result.view(np.uint8))
 
 
 @memory_rule("mte_l1_l0a_mx", "mte_l1_l0b_mx")
@@ -247,19 +248,21 @@ def _load_parameters(call: MicroCall, memory: Memory, src: Any, dst: Any, **numb
 
 
 def left_at(call: MicroCall, m: int, k: int) -> Array:
-    """The offsets of the elements of a left factor, [m, k]."""
+    """The offsets of the bytes of the numbers of a left factor, [m, k]."""
     i, j = np.ogrid[:m, :k]
-    lanes, size = channels(call, 0), element(call, 0).word.itemsize
+    lanes, bits = channels(call, 0), number_of(call, 0).storage_bits
     if is_row(call, m):
-        return np.asarray(i + j * size)
-    return np.asarray((j // lanes * _up(m, SIDE) + i // SIDE) * FRACTAL + i % SIDE * ROW + j % lanes * size)
+        return np.asarray(i + j * bits // 8)
+    inside = i % SIDE * ROW + j % lanes * bits // 8
+    return np.asarray((j // lanes * _up(m, SIDE) + i // SIDE) * FRACTAL + inside)
 
 
 def right_at(call: MicroCall, k: int, n: int) -> Array:
-    """The offsets of the elements of a right factor, [k, n]; the rows of its fractals are columns."""
+    """The offsets of the bytes of the numbers of a right factor, [k, n]; rows of its fractals are columns."""
     i, j = np.ogrid[:k, :n]
-    lanes, size = channels(call, 1), element(call, 1).word.itemsize
-    return np.asarray((i // lanes * _up(n, SIDE) + j // SIDE) * FRACTAL + j % SIDE * ROW + i % lanes * size)
+    lanes, bits = channels(call, 1), number_of(call, 1).storage_bits
+    inside = j % SIDE * ROW + i % lanes * bits // 8
+    return np.asarray((i // lanes * _up(n, SIDE) + j // SIDE) * FRACTAL + inside)
 
 
 def sums_at(m: int, n: int, pitch: int) -> Array:
@@ -285,8 +288,8 @@ def _multiply(  # noqa: PLR0913 - operands
     bias: Any = None, lhs_scale: Any = None, rhs_scale: Any = None,
 ) -> tuple[()]:  # fmt: skip
     rows, cols, depth = signed(m), signed(n), signed(k)
-    a = _factor(call, 0, words_at(memory, lhs, left_at(call, rows, depth), element(call, 0)))
-    b = _factor(call, 1, words_at(memory, rhs, right_at(call, depth, cols), element(call, 1)))
+    a = _factor(call, 0, words_at(memory, lhs, left_at(call, rows, depth), element(call, 0)), 1)
+    b = _factor(call, 1, words_at(memory, rhs, right_at(call, depth, cols), element(call, 1)), 0)
     d, at = element(call, 2), sums_at(rows, cols, whole_rows(rows))
     first = decode(words_at(memory, dst, at, d), d) if adds else None
     if lhs_scale is None:
@@ -309,9 +312,15 @@ memory_rule("mad", "mad_bias", "mad_mx", "mad_mx_bias")(partial(_multiply, adds=
 memory_rule("mad_acc", "mad_mx_acc")(partial(_multiply, adds=True))
 
 
-def _factor(call: MicroCall, at: int, words: Array) -> Array:
-    """The values of a factor: rounded to tf32, and without exceptional values where the product saturates."""
-    d = element(call, at)
+def _factor(call: MicroCall, at: int, words: Array, axis: int) -> Array:
+    """The values of a factor: rounded to tf32, and without exceptional values where the product saturates.
+
+    ``axis`` is that along K, where two numbers may share a byte.
+    """
+    d = number_of(call, at)
+    if d.packed:
+        halves = np.arange(words.shape[axis], dtype=np.uint8) % 2 * 4
+        return decode(words >> np.expand_dims(halves, 1 - axis) & 15, d)
     if "tf32" in call.attributes:
         words = shortened(words, _TF32, _ROUNDED[str(call.attributes["tf32"])])
     return decode(_finite(words, d) if d.is_float and _saturates(call) else words, d)
@@ -399,13 +408,20 @@ def _store(call: MicroCall, memory: Memory, src: Any, **given: Any) -> tuple[()]
     for piece in pieces(call, **given):
         words = words_at(memory, src, piece.source_at, source)
         result = Transform(call, memory, given).result(words, source, target)
-        # Columns of the destination may overlap: rows are written one after another.
-        for at, row in zip(piece.target_at, result, strict=True):
-            if isinstance(piece.target, Pointer) and call.attributes.get("atomic"):
+        atomic = isinstance(piece.target, Pointer) and call.attributes.get("atomic")
+        for at, row in _ordered(piece.target_at, result):
+            if atomic:
                 old = words_at(memory, piece.target, at, target)
                 row = combined(old.view(np.uint8), row.view(np.uint8), call).view(target.word)
             write_words(memory, piece.target, at, row)
     return ()
+
+
+def _ordered(places: Array, words: Array) -> Iterator[tuple[Array, Array]]:
+    """Rows one after another, and the elements of a row where two of them have one place."""
+    for at, row in zip(places, words, strict=True):
+        size = at.size if np.unique(at).size == at.size else 1
+        yield from ((at[k : k + size], row[k : k + size]) for k in range(0, at.size, max(1, size)))
 
 
 @dataclass(frozen=True)

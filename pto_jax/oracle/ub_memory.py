@@ -311,10 +311,13 @@ def _bursts(loops: list[Loop]) -> Iterator[tuple[int, int]]:
 
 
 def copy(memory: Memory, source: Any, target: Any, length: int, loops: list[Loop], call: MicroCall) -> None:
-    """Move runs of bytes, combined with those of global memory where stores are atomic."""
+    """Move runs of bytes, combined with those of global memory where stores are atomic.
+
+    All bytes are read before the first one is written.
+    """
     span = np.arange(length)
-    for start, end in _bursts(loops):
-        data = memory.read(source, start + span)
+    moves = [(end, memory.read(source, start + span)) for start, end in _bursts(loops)]
+    for end, data in moves:
         if isinstance(target, Pointer) and call.attributes.get("atomic"):
             data = combined(memory.read(target, end + span), data, call)
         memory.write(target, end + span, data)

@@ -162,6 +162,8 @@ class Result:
     failure: Failure | None = None
     open: Mapping[str, int] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
+    #: The sources of which every value was compared.
+    enumerated: tuple[str, ...] = ()
 
     def joined(self, other: Result) -> Result:
         """The results of these inputs and of further ones."""
@@ -276,8 +278,11 @@ def validate(
     count: int = 16,
     seed: int = 0,
     scalars: Mapping[str, int] | None = None,
+    exhaustive: bool = False,
 ) -> Result:
     """Compare on ``count`` generated inputs, up to the first difference; ``scalars`` fixes some arguments.
+
+    With ``exhaustive`` also on every value of the sources whose elements have one or two bytes.
 
     Raises ArgumentError when no generated input keeps to the run-time rules of the program before.
     """
@@ -290,6 +295,7 @@ def validate(
         raise ArgumentError(f"count: got {count}", allowed="1 or more")
     total = Result(0)
     accepted: dict[str, Array] = {}
+    kept: Mapping[str, Array] = {}
     for number in range(count):
         problems: list[Diagnostic] = []
         # Where one input was accepted, few more draws are worth their time.
@@ -298,6 +304,7 @@ def validate(
             outputs, problems = both.run(both.before, inputs)
             if not problems:
                 accepted = {n: inputs[n] for n in names if inputs[n].dtype.kind in "iu"}
+                kept = inputs
                 total = total.joined(_compared(both, number, inputs, outputs))
                 if total.failure is not None:
                     return total
@@ -309,7 +316,42 @@ def validate(
                 f"the last one: {problems[0]}",
                 fix="its scalars, or an input",
             )
-    return total
+    return _enumerated(both, count, kept, total) if exhaustive else total
+
+
+#: The values of two bytes, and an odd factor by which further sources walk through them.
+VALUES, WALK = 1 << 16, 40503
+
+
+def _enumerated(both: Pair, number: int, base: Mapping[str, Array], total: Result) -> Result:
+    """Further inputs: an accepted one whose small sources have every value, over as many calls as it takes.
+
+    Two sources of one byte have every pair.
+    """
+    small = {
+        a.name: a.type.dtype
+        for a in both.arguments
+        if isinstance(a.type, ArrayType) and a.type.dtype.word_bits <= 16 and base[a.name].size
+    }
+    sources = {n: d for n, d in small.items() if n not in both.before.outputs} or small
+    if not sources:
+        raise ArgumentError(
+            "--exhaustive: no source has such elements", allowed="elements of one or two bytes"
+        )
+    step = min(base[name].size for name in sources)
+    for call in range(-(-VALUES // step)):
+        inputs = dict(base)
+        for at, (name, d) in enumerate(sources.items()):
+            lanes = call * step + np.arange(base[name].size)
+            lanes = lanes * WALK**at if d.word_bits > 8 else lanes >> 8 * (at % 2)
+            words = (lanes & (1 << d.bits) - 1).astype(d.word)
+            inputs[name] = words.view(base[name].dtype).reshape(base[name].shape)
+        outputs, problems = both.run(both.before, inputs)
+        more = Result(0, 1) if problems else _compared(both, number + call, inputs, outputs)
+        total = total.joined(more)
+        if total.failure is not None:
+            return total
+    return replace(total, enumerated=tuple(sources))
 
 
 def compare(both: Pair, inputs: Mapping[str, Array], number: int = 0) -> Result:

@@ -304,3 +304,56 @@ def test_the_changes_of_the_language_are_one_table(commands: Any) -> None:
     assert any(line.startswith("2026-08 taddrelu new") for line in lines)
     assert commands("isa", "--changes", "--json") == 0
     assert {row["kind"] for row in json.loads(commands.out)} == {"default", "new", "removed", "form", "rule"}
+
+
+EXPANSION = """module attributes {{pto.target_arch = "a5"}} {{
+  func.func @k(%x: !pto.ptr<{0}, gm>, %y: !pto.ptr<{0}, gm>) attributes {{pto.kernel}} {{
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant 0 : i64
+    %one = arith.constant 1 : i64
+    %size = arith.constant 256 : i64
+    %step = arith.constant 1 : {0}
+    %odd = arith.constant {1} : {0}
+    %ub = pto.castptr %zero : i64 -> !pto.ptr<{0}, ub>
+    pto.mte_gm_ub %x, %ub, %zero, %size nburst(%one, %size, %size)
+      : !pto.ptr<{0}, gm>, !pto.ptr<{0}, ub>, i64, i64, i64, i64, i64
+    pto.vecscope {{
+      %all = pto.pset_b{2} "PAT_ALL" : !pto.mask<b{2}>
+      %r = pto.vlds %ub[%c0] : !pto.ptr<{0}, ub> -> !pto.vreg<{3}x{0}>
+      %s = pto.vadds %r, %step, %all : !pto.vreg<{3}x{0}>, {0}, !pto.mask<b{2}> -> !pto.vreg<{3}x{0}>
+      {4}
+      pto.vsts %t, %ub[%c0], %all : !pto.vreg<{3}x{0}>, !pto.ptr<{0}, ub>, !pto.mask<b{2}>
+    }}
+    pto.mte_ub_gm %ub, %y, %size nburst(%one, %size, %size)
+      : !pto.ptr<{0}, ub>, !pto.ptr<{0}, gm>, i64, i64, i64, i64
+    return
+  }}
+}}
+"""
+RIGHT = "%t = pto.vadds %r, %step, %all : !pto.vreg<{1}x{0}>, {0}, !pto.mask<b{2}> -> !pto.vreg<{1}x{0}>"
+ONE_WRONG = """%m = pto.vcmps %r, %odd, %all, "eq"
+        : !pto.vreg<{1}x{0}>, {0}, !pto.mask<b{2}> -> !pto.mask<b{2}>
+      %t = pto.vsel %r, %s, %m
+        : !pto.vreg<{1}x{0}>, !pto.vreg<{1}x{0}>, !pto.mask<b{2}> -> !pto.vreg<{1}x{0}>"""
+
+
+@pytest.mark.parametrize(("element", "bits", "value"), [("i16", 16, -12345), ("i8", 8, 77)])
+def test_every_value_of_small_elements_is_tried(commands: Any, element: str, bits: int, value: int) -> None:
+    lanes = 2048 // bits
+    texts = [
+        EXPANSION.format(element, value, bits, lanes, line.format(element, lanes, bits))
+        for line in (RIGHT, ONE_WRONG)
+    ]
+    before, after, same = (
+        commands.file(n, t) for n, t in zip(("b.pto", "a.pto", "s.pto"), (*texts, texts[0]), strict=True)
+    )
+    assert commands("diff", before, same, "--count", 1, "--exhaustive") == 0, commands.err
+    assert ", with every value of x (profile a5" in commands.out
+    assert commands("diff", before, after, "--count", 1, "--exhaustive") == 1
+    assert "1 of" in commands.out
+
+
+def test_values_of_larger_elements_are_not_enumerated(commands: Any, files: tuple[Path, Path]) -> None:
+    assert commands("diff", *files, "--count", 1, "--exhaustive") == 2
+    assert "no source has such elements; allowed: elements of one or two bytes" in commands.err
+    assert commands("diff", *files, "--exhaustive", "--corpus") == 2

@@ -74,15 +74,23 @@ def empty(element: str, *shape: int) -> np.ndarray:
 
 @dataclass
 class Kernel:
-    """A kernel that grows line by line; ``buffers`` are the element types of its arguments by name."""
+    """A kernel that grows line by line; ``buffers`` are the element types of its arguments by name.
+
+    ``numbers`` are further arguments, of 64 bits.
+    """
 
     buffers: Mapping[str, str]
+    numbers: tuple[str, ...] = ()
     lines: list[str] = field(default_factory=list)
     head: dict[str, str] = field(default_factory=dict)
 
     def gm(self, name: str) -> Typed:
         """An argument."""
         return Typed(f"%{name}", f"!pto.ptr<{self.buffers[name]}, gm>")
+
+    def numbers_of(self, *names: str) -> tuple[Typed, ...]:
+        """Arguments that are numbers."""
+        return tuple(Typed(f"%{name}", "i64") for name in names)
 
     def number(self, value: Any, type: str = "i64") -> Typed:
         """A constant."""
@@ -152,7 +160,7 @@ class Kernel:
         return left, right
 
     def product(
-        self, name: str, left: Typed, right: Typed, sizes: tuple[int, int, int], *more: Typed, end: str = ""
+        self, name: str, left: Typed, right: Typed, sizes: tuple[Any, Any, Any], *more: Typed, end: str = ""
     ) -> Typed:
         """A product at the beginning of the memory of sums."""
         integers = "i8" in left.type
@@ -166,7 +174,7 @@ class Kernel:
         target: Typed,
         shape: tuple[int, int],
         *clauses: tuple[str, tuple[Any, ...]] | str,
-        strides: tuple[int, int] | None = None,
+        strides: tuple[Any, Any] | None = None,
         core: int | str | None = None,
     ) -> None:
         """A store; clauses are texts, with the operands that stand at ``{}`` in them."""
@@ -194,7 +202,8 @@ class Kernel:
     @property
     def text(self) -> str:
         """The module."""
-        arguments = ", ".join(f"%{n}: !pto.ptr<{t}, gm>" for n, t in self.buffers.items())
+        given = [f"%{n}: !pto.ptr<{t}, gm>" for n, t in self.buffers.items()]
+        arguments = ", ".join((*given, *(f"%{name}: i64" for name in self.numbers)))
         head = [f"{name} = {made}" for made, name in self.head.items()]
         body = "\n".join(f"    {line}" for line in (*head, *self.lines))
         return (
