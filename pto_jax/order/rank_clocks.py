@@ -111,7 +111,7 @@ def needed(compared: WaitCmp, value: int, initial: int) -> int | None:
 
 def acquired(wait: Waited, cell: Cell, notifies: Sequence[Notify], initial: int) -> Clock:
     """What is complete when a wait for a signal ends, whatever the order of those that nothing orders."""
-    others = [m for m in notifies if not m.after(wait.agent, wait.epoch)]
+    others: Sequence[Notify] = [m for m in notifies if not m.after(wait.agent, wait.epoch)]
     if any(not m.adds for m in others):
         return _mailbox(wait, others)
     wait, others, initial = upwards(wait, others, initial)
