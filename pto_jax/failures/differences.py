@@ -47,7 +47,7 @@ def difference(outcome: Outcome, expected: Run | None, actual: Run | None) -> Di
         undefined = _UNDEFINED.search(outcome.message)
         if undefined:
             return Difference("undefined data", undefined[1])
-        if outcome.case.ranks is not None and outcome.tested == "races":
+        if outcome.message and outcome.case.ranks is not None and outcome.tested == "races":
             return Difference(normalised(outcome.message.splitlines()[0]))
         return Difference("run-time rule")
     if expected is None or actual is None or differs.comparison is None:

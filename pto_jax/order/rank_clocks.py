@@ -72,6 +72,28 @@ class Waited(NamedTuple):
     agent: int
     epoch: int
     clock: Clock
+    #: What was complete before it, whatever it saw.
+    before: Clock
+
+
+#: Comparisons with a number that a counter goes down to, as those with its negative number.
+_MIRRORED = {WaitCmp.LT: WaitCmp.GT, WaitCmp.LE: WaitCmp.GE}
+_WORDS = 1 << 32
+
+
+def upwards(wait: Waited, notifies: Sequence[Notify], initial: int) -> tuple[Waited, Sequence[Notify], int]:
+    """A wait for a counter that goes up: with negative numbers of one that goes down, beyond those of a word.
+
+    A counter of increments only that is to be equal to less than its first value wraps around.
+    """
+    below = wait.compared == WaitCmp.EQ and wait.value < initial
+    if wait.compared in _MIRRORED or (below and all(m.value < 0 for m in notifies)):
+        compared = _MIRRORED.get(wait.compared, wait.compared)
+        mirrored = [m._replace(value=-m.value) for m in notifies]
+        return wait._replace(compared=compared, value=-wait.value), mirrored, -initial
+    if below and all(m.value > 0 for m in notifies):
+        return wait._replace(value=wait.value + _WORDS), notifies, initial
+    return wait, notifies, initial
 
 
 def needed(compared: WaitCmp, value: int, initial: int) -> int | None:
@@ -89,9 +111,10 @@ def needed(compared: WaitCmp, value: int, initial: int) -> int | None:
 
 def acquired(wait: Waited, cell: Cell, notifies: Sequence[Notify], initial: int) -> Clock:
     """What is complete when a wait for a signal ends, whatever the order of those that nothing orders."""
-    others = [m for m in notifies if not m.after(wait.agent, wait.epoch)]
+    others: Sequence[Notify] = [m for m in notifies if not m.after(wait.agent, wait.epoch)]
     if any(not m.adds for m in others):
         return _mailbox(wait, others)
+    wait, others, initial = upwards(wait, others, initial)
     least = needed(wait.compared, wait.value, initial)
     if least is None:
         return []
@@ -137,7 +160,7 @@ def _mailbox(wait: Waited, notifies: Sequence[Notify]) -> Clock:
 
     That is none which another one has replaced before the wait.
     """
-    earlier = [m for m in notifies if not m.adds and _at(wait.clock, m.agent) >= m.epoch]
+    earlier = [m for m in notifies if not m.adds and _at(wait.before, m.agent) >= m.epoch]
     fitting = [
         m
         for m in notifies
@@ -155,6 +178,7 @@ def may_pass(wait: Waited, cell: Cell, notifies: Sequence[Notify], initial: int)
     """The increments that may bring a counter past the one value that a wait wants."""
     if wait.compared != WaitCmp.EQ or any(not m.adds for m in notifies):
         return
+    wait, notifies, initial = upwards(wait, notifies, initial)
     others = [m for m in notifies if m.value > 0 and not m.after(wait.agent, wait.epoch)]
     if initial + sum(m.value for m in others) > wait.value:
         yield from others[-1:]

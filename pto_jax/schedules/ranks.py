@@ -424,16 +424,17 @@ class _Replay:
                 found = joined(found, m.clock)
         else:
             found = self.joins[number]
+        before = self.clocks.before(core, Pipe.S)
         self.clocks.wait(core, Pipe.S, found)
         clock = self.clocks.before(core, Pipe.S)
         agent = self.clocks.agent(core, Pipe.S)
-        self.waits.append(Waited(op, core, cells, compared, value, agent, epoch, clock))
+        self.waits.append(Waited(op, core, cells, compared, value, agent, epoch, clock, before))
 
     def look(self, op: Op, core: str, cells: tuple[Cell, ...]) -> None:
         """A look at signals."""
         epoch, clock = self.clocks.issue(core, Pipe.S), self.clocks.before(core, Pipe.S)
         agent = self.clocks.agent(core, Pipe.S)
-        self.looks.append(Waited(op, core, cells, WaitCmp.GE, 0, agent, epoch, clock))
+        self.looks.append(Waited(op, core, cells, WaitCmp.GE, 0, agent, epoch, clock, clock))
 
     def acquired(self) -> dict[int, Clock]:
         """What every wait comes after in all orders."""

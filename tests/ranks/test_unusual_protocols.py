@@ -286,6 +286,60 @@ def dissemination(n: int, flaw: Flaw = "") -> Text:
     return k
 
 
+def wrapping(n: int, flaw: Flaw = "") -> Text:
+    """A ring whose signal is the second of two numbers that add up to more than a word holds."""
+    k = text("z")
+    far = k.peer("%s", peer := k.of("remui", k.of("addi", k.index("%rank"), 1), n))
+    most = 2**31 - 1
+    k.notify(far, 0, most)
+    if flaw == "early":
+        k.notify(far, 0, most)
+    put(k, k.peer("%y", peer), "%x")
+    mark(k, "put")
+    k.fence()
+    if flaw != "early":
+        k.notify(far, 0, most)
+    k.wait("%s", 0, most if flaw == "first" else -2, "eq")
+    read_as(k, "read", "%y")
+    return k
+
+
+def countdown(n: int, flaw: Flaw = "") -> Text:
+    """A mesh whose counters go down from zero."""
+    k = text("z")
+    at = k.of("muli", k.index("%rank"), 64)
+    for p in range(n):
+        put(k, k.peer("%y", k.number(p)), "%x", at)
+        mark(k, "put")
+        k.fence()
+        k.notify(k.peer("%s", k.number(p)), 5, -1)
+    k.wait("%s", 5, -n + (flaw == "count"), "lt" if flaw == "beyond" else "le")
+    for p in range(n):
+        read_as(k, "read", "%y", 64 * p, 64 * p)
+    return k
+
+
+def words(n: int, flaw: Flaw = "") -> Text:
+    """Three rows from rank 0 to rank 1 through one place, each with a word that comes back."""
+    k = text("z")
+    own = k.index("%rank")
+    for turn in range(3):
+        word = 5 if flaw == "same word" else 5 + turn
+        with where(k, k.equal(own, 0)):
+            if turn:
+                k.wait("%s", 1, 5 if flaw == "same word" else word - 1, "eq")
+            put(k, k.peer("%y", k.number(1)), "%x", 0, 64 * turn)
+            mark(k, "put")
+            k.fence()
+            k.notify(k.peer("%s", k.number(1)), 0, word, "set")
+        with where(k, k.equal(own, 1)):
+            k.wait("%s", 0, word, "eq")
+            read_as(k, "read", "%y", 0, 64 * turn)
+            k.fence()
+            k.notify(k.peer("%s", k.number(0)), 1, word, "set")
+    return k
+
+
 class Protocol(NamedTuple):
     """A program for a number of ranks, its result from the rows of x, and the lines of its flaws."""
 
@@ -411,6 +465,21 @@ PROTOCOLS = {
             "wait": {("put", "add")},
         },
     ),
+    "a counter that wraps": Protocol(
+        wrapping,
+        partial(_previous, turns=1),
+        (2, 3),
+        {"early": {("put", "read")}, "first": "for ever"},
+    ),
+    "a counter that goes down": Protocol(
+        countdown, partial(_gathered, turns=1), (2, 3), {"count": BOTH, "beyond": "for ever"}
+    ),
+    "words": Protocol(
+        words,
+        lambda x, n: np.concatenate([np.zeros_like(x[:1, :3]), x[:1, :3], np.zeros_like(x[2:, :3])]),
+        (2, 3),
+        {"same word": {("read", "put")}},
+    ),
     "dissemination": Protocol(
         dissemination,
         partial(_gathered, turns=1),
@@ -442,6 +511,7 @@ def on_mesh(kernel: RankKernel, given: dict[str, Any], n: int) -> dict[str, Any]
 
 _CASES = [(name, n) for name, p in PROTOCOLS.items() for n in p.ranks]
 _QUICK = [("back pressure", 2), ("tree", 3), ("scan", 3), ("dissemination", 3), ("two communicators", 2)]
+_QUICK += [("a counter that goes down", 2), ("a counter that wraps", 2)]
 
 
 @pytest.mark.parametrize(
