@@ -225,16 +225,23 @@ _TRANSFORM_TYPES = (
 )
 
 
-def _unexecuted_stores(call: MicroCall, numbers: Numbers) -> Iterator[str]:
-    """Halves are equal, those of columns in whole columns of fractals; one stride of nz2dn is known.
-
-    Slopes are applied to results that are floats.
-    """
+def _halves_and_flags(call: MicroCall, numbers: Numbers) -> Iterator[str]:
+    """Halves are equal, those of columns in whole columns of fractals; unit flags go with one stride."""
     split, stride = call.attributes.get("split"), numbers.get("layout_value")
     name, unit = {"split_m": ("m", 2), "split_n": ("n", 2 * SIDE)}.get(str(split), ("", 1))
     size = numbers.get(name)
     if size is not None and size % unit:
         yield f"{split} of {size}; allowed: a multiple of {unit}"
+    flag = call.attributes.get("unit_flag")
+    if flag is not None and call.attributes.get("layout") == "nz2dn" and stride != 1:
+        shown = "a stride that is no constant" if stride is None else stride
+        yield f"unit_flag({flag}) with nz2dn of {shown}; allowed: nz2dn of 1, or no unit_flag"
+
+
+def _unexecuted_stores(call: MicroCall, numbers: Numbers) -> Iterator[str]:
+    """One stride of nz2dn is known; slopes are applied to results that are floats."""
+    yield from _halves_and_flags(call, numbers)
+    stride = numbers.get("layout_value")
     if call.attributes.get("layout") == "nz2dn" and stride not in (None, 1):
         yield f"nz2dn({stride}), of which no source says what it does; allowed: nz2dn(1)"
     relu, target = call.attributes.get("relu_mode"), call.types[1]
@@ -284,6 +291,7 @@ def _store(space: str, more: str, behind: str, tail: str, places: Sequence[Place
         ),
         rules=(_store_rules,),
         refused=" ".join(_NOT_EXECUTED),
+        number_rules=_halves_and_flags,
         unexecuted=_unexecuted_stores,
         limits={"m": LIMIT, "n": LIMIT, **_HINTS},
         decisions=(_QUANTISED, _LAST, CONTROL, _ACC_UNITS, _SPLIT, OVERLAPS),

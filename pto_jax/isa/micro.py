@@ -199,7 +199,9 @@ class MicroOperation:
     limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     #: Whether it stands in no vector scope.
     between_scopes: bool = False
-    #: What is not executed of an operation with some numbers, one sentence each.
+    #: What is wrong with an operation with some numbers, of which those that no constant gives are None, and
+    #: what is not executed of it: one sentence each.
+    number_rules: Callable[[MicroCall, Numbers], Iterator[str]] | None = None
     unexecuted: Callable[[MicroCall, Numbers], Iterator[str]] | None = None
 
     @cached_property
@@ -282,6 +284,7 @@ def micro(
     immediate: str = "",
     limits: Mapping[str, tuple[int, int]] | None = None,
     between_scopes: bool = False,
+    number_rules: Callable[[MicroCall, Numbers], Iterator[str]] | None = None,
     unexecuted: Callable[[MicroCall, Numbers], Iterator[str]] | None = None,
     **elements: str,
 ) -> MicroOperation:
@@ -318,6 +321,7 @@ def micro(
         immediate,
         limits or {},
         between_scopes,
+        number_rules,
         unexecuted,
     )
 

@@ -159,8 +159,8 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "T sT M - - -> D",
         T="f32",
         D="f16",
-        choices={"rnd": "A R F C Z O H", "part": "EVEN ODD PART_EVEN PART_ODD"},
+        choices={"rnd": "A ROUND_A", "part": "EVEN ODD PART_EVEN PART_ODD"},
         decisions=(_PRODUCT,),
-        source="micro-isa chapter 13",
+        source="micro-isa chapter 13; lib/PTO/IR/VPTO.cpp (one rounding)",
     ),
 )

@@ -189,7 +189,7 @@ def scope_findings(function: Function) -> Iterator[Diagnostic]:
             yield from _captures(op)
             yield from _handed_in(op)
     yield from _align_findings(function)
-    yield from _immediate_findings(function)
+    yield from _number_findings(function)
 
 
 def _scopes(region: Region, inside: bool) -> Iterator[Diagnostic]:
@@ -246,21 +246,29 @@ def _captures(scope: Op) -> Iterator[Diagnostic]:
                 yield error_of(inner, "scope", message, value)
 
 
-def _immediate_findings(function: Function) -> Iterator[Diagnostic]:
-    """Operands that have to be numbers of the text, within their limits."""
-    constants = {
-        op.results[0].name: op.attrs.get("value") for op in function.walk() if op.name == "arith.constant"
-    }
+def _number_findings(function: Function) -> Iterator[Diagnostic]:
+    """Operands that have to be numbers of the text, within their limits, and what is wrong with numbers."""
+    constants: dict[str, int | None] = {}
+    for op in function.walk():
+        value = op.attrs.get("value") if op.name == "arith.constant" else None
+        if isinstance(value, int):
+            constants[op.results[0].name] = value
     for op in function.walk():
         declared = find_micro(op.name)
-        for name, value in declared.values(op).items() if declared else ():
-            assert declared is not None
-            number = constants.get(value.name)
+        if declared is None:
+            continue
+        values = declared.values(op)
+        numbers = {name: constants.get(value.name) for name, value in values.items()}
+        for name, value in values.items():
+            number = numbers[name]
             if name == declared.immediate and number is None:
                 yield error_of(op, "types", f"{name} is {value}; allowed: an arith.constant", value)
             low, high = declared.limits.get(name, (None, None))
-            if isinstance(number, int) and low is not None and high is not None and not low <= number <= high:
+            if number is not None and low is not None and high is not None and not low <= number <= high:
                 yield error_of(op, "types", f"{name} is {number}; allowed: {low} to {high}", value)
+        if declared.number_rules is not None:
+            messages = declared.number_rules(declared.call(op), numbers)
+            yield from (error_of(op, "rule", f"got {message}") for message in messages)
 
 
 # -- streams -----------------------------------------------------------------------------------------------

@@ -340,6 +340,13 @@ def test_other_strides_of_nz2dn_are_not_executed() -> None:
         stored(FINITE, "f32", ("nz2dn({})", (2,)))
 
 
+def test_unit_flags_go_with_one_stride_of_nz2dn() -> None:
+    with pytest.raises(
+        pto.VerifyError, match=r"unit_flag\(check_only\) with nz2dn of 2; allowed: nz2dn of 1"
+    ):
+        stored(FINITE, "f32", "unit_flag(check_only)", ("nz2dn({})", (2,)))
+
+
 def test_a_loop_repeats_a_store_with_strides_of_its_own() -> None:
     sums = RNG.standard_normal((40, 20)).astype(np.float32)
     start = np.zeros((2, 100), np.float32)
@@ -421,10 +428,9 @@ def test_stores_into_the_unified_buffers_of_two_vector_cores(core: int | str) ->
     ("split_m", 5, 64, "got split_m of 5; allowed: a multiple of 2"),
     ("split_n", 4, 48, "got split_n of 48; allowed: a multiple of 32"),
 ])  # fmt: skip
-def test_halves_of_odd_sizes_are_not_executed(core: str, m: int, n: int, message: str) -> None:
-    a, b, y = np.zeros((m, n), np.float32), np.eye(n, dtype=np.float32), np.zeros((m, n), np.float32)
-    with pytest.raises(pto.NotExecutableError, match=message):
-        in_two_cores(core, m, n).run(a=a, b=b, y=y, z=y.copy())
+def test_halves_of_odd_sizes_are_errors(core: str, m: int, n: int, message: str) -> None:
+    with pytest.raises(pto.VerifyError, match=message):
+        in_two_cores(core, m, n).program()
 
 
 def test_the_number_of_a_vector_core_is_0_or_1() -> None:

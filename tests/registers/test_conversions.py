@@ -242,12 +242,12 @@ def test_floats_become_whole_numbers(t: str, letter: str) -> None:
 def test_a_product_is_rounded_before_it_is_narrowed(part: str) -> None:
     x, scale = data(dtype("f32"), 64, "scale"), np.float32(1.3)
     *_, image = masks(64, "scale")
-    call = one("vmulscvt", "f32", "*f32", result="f16", rnd="F", part=part)
+    call = one("vmulscvt", "f32", "*f32", result="f16", rnd="A", part=part)
     got = check(call, x, scale.view(np.uint32), image)[0]
     product = x.view(np.float32) * scale
     wanted = np.zeros(128, np.uint16)
     lanes = [
-        to_float(float(p), "f16", "F", saturate=False) if f else 0
+        to_float(float(p), "f16", "A", saturate=False) if f else 0
         for p, f in zip(product, image[::4], strict=True)
     ]
     wanted[part == "ODD" :: 2] = lanes
