@@ -13,7 +13,7 @@ from ..ir import I1, I64, INDEX, Op, ScalarType, dtype
 from ..isa import find_micro
 from ..isa.micro import Beside, MicroCall, MicroOperation, Numbers, Place
 from .interpreter import MICRO, TRANSFERS, Interpreter, executes
-from .operands import LocalPointer, Operand, Pointer, Scope, TileRef, TransferState
+from .operands import LocalPointer, Operand, Pointer, Scope, TileRef, TransferState, View
 from .views import load_scalar, local_pointer, moved, store_scalar
 
 
@@ -78,13 +78,15 @@ def _placed(
 
     ``values`` are the operands as the operation has them, ``numbers`` the integers among them.
     """
-    given = values.get(place.pointer)
-    if not isinstance(given, Pointer | LocalPointer | TileRef) or not place.applies(call):
-        return given
-    if isinstance(given, Pointer):
-        operands[place.key] = given
-        return given
-    pointer = local_pointer(given)
+    operand = values.get(place.pointer)
+    if isinstance(operand, View):
+        operand = Pointer(operand.buffer, operand.dtype, operand.offset)
+    if not isinstance(operand, Pointer | LocalPointer | TileRef) or not place.applies(call):
+        return operand
+    if isinstance(operand, Pointer):
+        operands[place.key] = operand
+        return operand
+    pointer = local_pointer(operand)
     unit = place.unit(call) if callable(place.unit) else place.unit
     size = pointer.dtype.storage_bits // 8 if unit is None else unit
     offset = operands.get(place.offset, 1 if unit is not None and not place.offset else 0)

@@ -568,7 +568,7 @@ def _tensor_view_addr(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 @executes("tile_buf_addr")
 def _tile_buf_addr(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     t = op.results[0].type
-    assert isinstance(t, PtrType)
+    assert isinstance(t, PtrType | MemRefType)
     scope.bind(op.results[0], _elements(interpreter, op, scope[op.ins[0]], t.dtype))
 
 

@@ -17,7 +17,7 @@ block scales     [M1][K / 64][16][2]    ``mte_l1_l0a_mx``; those of l0b with n i
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from ..ir import DType, Loc, Op, Pipe, PtrType, unpaired
+from ..ir import DType, Loc, MemRefType, Op, Pipe, PtrType, unpaired
 from .declare import Decision
 from .micro import Beside, Lanes, MicroCall, MicroOperation, Numbers, Place, Rows, RowsOf, all_known, micro
 from .traits import Effect, Traits
@@ -344,9 +344,9 @@ _SHORT = frozenset("f8e4m3 f8e5m2".split())
 
 
 def pointed(op: Op, at: int) -> str:
-    """The element type of a pointer among the operands, by its name."""
+    """The element type of a pointer or memref among the operands, by its name."""
     t = op.ins[at].type if at < len(op.ins) else None
-    return t.dtype.name if isinstance(t, PtrType) else ""
+    return t.dtype.name if isinstance(t, PtrType | MemRefType) else ""
 
 
 def _factors(op: Op) -> Iterator[str]:

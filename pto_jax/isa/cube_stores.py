@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..ir import Op, Pipe, PtrType, ScalarType
+from ..ir import MemRefType, Op, Pipe, PtrType, ScalarType
 from .cube import (
     ACC_ROW,
     CONTROL,
@@ -119,10 +119,10 @@ def _store_rules(op: Op) -> Iterator[str]:
         yield f"got {split} with a transform; allowed: nz2nd alone"
 
 
-def _payload(op: Op, name: str) -> PtrType | ScalarType | None:
+def _payload(op: Op, name: str) -> PtrType | MemRefType | ScalarType | None:
     values = op.group(name) if has_operand(op, name) else ()
     t = values[0].type if values else None
-    return t if isinstance(t, PtrType | ScalarType) else None
+    return t if isinstance(t, PtrType | MemRefType | ScalarType) else None
 
 
 def _quantisation_rules(op: Op, source: str, target: str) -> Iterator[str]:
@@ -143,7 +143,7 @@ def _quantisation_rules(op: Op, source: str, target: str) -> Iterator[str]:
         yield f"got {name} into {target}; allowed: {', '.join(mode.targets)}"
     payload = _payload(op, "quant")
     if payload is not None:
-        pointer = isinstance(payload, PtrType)
+        pointer = isinstance(payload, PtrType | MemRefType)
         if pointer != is_vector(str(name)) or payload.dtype.name not in _PAYLOADS:
             allowed = "!pto.ptr<f32, fb>" if is_vector(str(name)) else "a scalar of f16, bf16, f32"
             yield f"got {payload} for {name}; allowed: {allowed}"
@@ -154,7 +154,7 @@ def _relu_rules(op: Op, target: str) -> Iterator[str]:
     if name in ("no_relu", "normal_relu") and payload is not None:
         yield f"got {name} with a slope; allowed: scalar_relu, vector_relu"
     if name in _SLOPES:
-        pointer = isinstance(payload, PtrType)
+        pointer = isinstance(payload, PtrType | MemRefType)
         if payload is None or pointer != (name == "vector_relu") or payload.dtype.name not in _PAYLOADS:
             allowed = "!pto.ptr<f32, fb>" if name == "vector_relu" else "a scalar of f16, bf16, f32"
             yield f"got {'no slope' if payload is None else payload} for {name}; allowed: {allowed}"

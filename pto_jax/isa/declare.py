@@ -435,7 +435,7 @@ _ACCESSES: Mapping[Role, tuple[Access, ...]] = {
 #: Who says that scratch lies apart.
 SCRATCH_APART = "PTOAS memory planning (scratch conflicts); pto-isa headers"
 #: Who says that results share none.
-RESULTS_APART = "no source says which result of an operation is written first"
+RESULTS_APART = "the order in which an operation writes its results is not specified"
 #: The memory that operands of a kind name; others name none.
 _MEMORY: Mapping[OperandKind, Resource] = {
     "tile": "tile",

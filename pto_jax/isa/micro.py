@@ -31,7 +31,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from ..ir import I1, DType, Loc, MaskType, Op, Pipe, PtrType, ScalarType, Type, Value, VRegType
+from ..ir import I1, DType, Loc, MaskType, MemRefType, Op, Pipe, PtrType, ScalarType, Type, Value, VRegType
 from .declare import Decision
 from .traits import PLAIN, Effect, Traits
 
@@ -362,7 +362,7 @@ def _kind(t: Type) -> Lanes | int | None:
             return Lanes(t.dtype, t.signless, t.lanes)
         case MaskType():
             return Lanes(I1, lanes=t.lanes) if t.logical else t.bits
-        case ScalarType() | PtrType():
+        case ScalarType() | PtrType() | MemRefType():
             return Lanes(t.dtype)
         case _:
             return None

@@ -217,8 +217,8 @@ def _clause(reader: Reader, head: TileOp, *, written: bool = False) -> list[Tile
         elif assembly(head.name).scratch == "no_tmp" and c.accept_word("no_tmp"):
             head.without_tmp = True
             continue
-        elif c.kind is not Kind.COLON:
-            c.unexpected("a value '%name', ':' and types, or ')'")
+        elif c.kind is not Kind.COLON or len(operands) == typed:
+            c.unexpected("a value '%name'" + (", ':' and types, or ')'" if operands else ""))
         if c.accept(Kind.COLON):
             part = operands[typed:]
             more = _clause_types(reader, head, part, written)

@@ -707,6 +707,8 @@ class TypeReader(ShapeReader):
         c = self.cursor
         opened: list[tuple[TokenKind, int]] = []
         start = c.start
+        if c.kind not in CLOSING:
+            c.unexpected("'<'")
         while True:
             if c.kind in CLOSING:
                 opened.append((c.kind, c.start))

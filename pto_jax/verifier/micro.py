@@ -113,8 +113,8 @@ def _objection(t: Type, word: str, declared: MicroOperation, bound: dict[str, VR
         case "p" | "g":
             return _pointer(t, word, bound)
         case "@":
-            space = SPACES[word[1:]]
-            return "" if isinstance(t, PtrType) and t.space == space else f"a pointer into {word[1:]}"
+            fits = isinstance(t, PtrType | MemRefType) and t.space == SPACES[word[1:]]
+            return "" if fits else f"a pointer into {word[1:]}"
         case "M" | "m":
             return _mask(t, word, bound)
         case "a":

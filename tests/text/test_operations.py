@@ -453,3 +453,19 @@ def test_modules_have_names() -> None:
         assert parse(text) == parse(f"module {{ {function} }}")
     nested = f"module @k {{ module @a {{ {function} }} module @b {{ {function.replace('@f', '@g')} }} }}"
     assert len(parse(nested).children) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("module attributes {x = dense<1> : i32} { }", "got '}'; allowed: '<'"),
+        (
+            "pto.tabs ins( : !pto.tile<1x8xf32>) outs(%b : !pto.tile<1x8xf32>)",
+            "got ':'; allowed: a value '%name'",
+        ),
+    ],
+    ids=["dense of a scalar type", "types of no operand"],
+)
+def test_types_without_what_they_are_of_are_errors(text: str, message: str) -> None:
+    with pytest.raises(ParseError, match=message):
+        parse(text)
