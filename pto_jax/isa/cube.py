@@ -476,6 +476,15 @@ _LOAD_TEXT = (
 _FIELDS_TEXT = "m_start, k_start, m_step, k_step, src_stride, dst_stride"
 
 
+def _not_negative(call: MicroCall, numbers: Numbers) -> Iterator[str]:
+    """Sizes, starts and pitches count from 0."""
+    six = "n4" in numbers
+    fields = _FIELDS_TEXT.split(", ") if six else ["m", "k", "start_row", "start_col"]
+    for field, number in zip(fields, (numbers.get(f"n{i}") for i in range(6)), strict=False):
+        if number is not None and number < 0:
+            yield f"{field} = {number}; allowed: 0 or more"
+
+
 def _fractal_load(name: str, target: str, summary: str, semantics: str) -> MicroOperation:
     raw = name.startswith("load")
     return micro(
@@ -489,6 +498,7 @@ def _fractal_load(name: str, target: str, summary: str, semantics: str) -> Micro
         places=(place_of("src", "read", _taken), place_of("dst", "write", _placed)),
         rules=(_one_type, _field_limits),
         flags="transpose",
+        number_rules=_not_negative,
         unexecuted=_squares,
         semantics=semantics,
         decisions=(OVERLAPS, _PACKED) if raw else (_STARTS, _OUTSIDE, OVERLAPS, _PACKED),

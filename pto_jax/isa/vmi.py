@@ -4,16 +4,18 @@ They compute what the operations of the same name on registers compute; how lane
 changes no value. An absent mask means all lanes.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from ..ir import I1, Op, VRegType, dtype
+from ..ir import I1, MaskType, Op, ScalarType, Type, VRegType, dtype
 from . import registers, registers_reduce
 from .declare import Decision
 from .micro import Lanes, MicroCall, MicroOperation, Numbers, Place, micro
 from .predicates import PATTERNS
 from .registers_convert import PAIRS
+from .rules.micro_types import fits_lanes, lane_scalar
 
 _ELEMENTWISE = "vmi-isa chapter 03"
 _SFU = "vmi-isa chapter 07"
@@ -71,6 +73,55 @@ def _convertible(op: Op) -> Iterator[str]:
         yield f"got {source} to {target}; allowed from {source}: {allowed or 'none of its kind'}"
 
 
+def _ends(op: Op) -> tuple[Type | None, Type | None]:
+    """The types of the first operand and of the first result."""
+    operand, result = (next((v.type for v in values), None) for values in (op.ins, op.results))
+    return operand, result
+
+
+def _same_lanes(op: Op) -> Iterator[str]:
+    """A conversion keeps the lanes."""
+    match _ends(op):
+        case VRegType() as source, VRegType() as result if source.lanes != result.lanes:
+            yield f"got {source.lanes} lanes to {result.lanes}; allowed: equal numbers of lanes"
+
+
+def _same_bits(op: Op) -> Iterator[str]:
+    """The bits of a register are as many in other elements."""
+    match _ends(op):
+        case VRegType() as source, VRegType() as result:
+            before, after = (t.lanes * t.dtype.storage_bits for t in (source, result))
+            if before != after:
+                yield f"got {before} bits as {after}; allowed: equal numbers of bits"
+
+
+def _fits_result(op: Op) -> Iterator[str]:
+    """What is in all lanes has the type of a lane."""
+    match _ends(op):
+        case VRegType() as source, VRegType() as result if source.dtype != result.dtype:
+            yield f"got {source.dtype} in lanes of {result.dtype}; allowed: equal element types"
+        case ScalarType() as scalar, VRegType() as result if not fits_lanes(scalar.dtype, result):
+            yield f"got {scalar} in lanes of {result.dtype}; allowed: {lane_scalar(result)}"
+
+
+def _listed_lanes(op: Op) -> Iterator[str]:
+    """A mask that the text lists has a bit for every lane."""
+    value, (_, result) = str(op.attrs.get("value", "")), _ends(op)
+    if isinstance(result, MaskType):
+        listed = re.search(r"tensor ?< ?(\d+) ?x ?(\w+) ?>$", value)
+        if listed is None or listed.groups() != (str(result.lanes), "i1"):
+            yield f"got value = {value}; allowed: dense<...> : tensor<{result.lanes}xi1>"
+
+
+def _whole_groups(op: Op) -> Iterator[str]:
+    """Groups are all lanes of a mask."""
+    match op.attrs.get("num_groups"), op.attrs.get("group_size"), _ends(op)[1]:
+        case int(count), int(size), MaskType() as result if (
+            min(count, size) < 1 or count * size != result.lanes
+        ):
+            yield f"got {count} groups of {size} in {result.lanes} lanes; allowed: groups of all lanes"
+
+
 def _integers_by_sign(op: Op) -> Iterator[str]:
     """Comparisons of integers name no order of floats."""
     t, mode = op.ins[0].type if op.ins else None, str(op.attrs.get("cmp", "eq"))
@@ -111,12 +162,12 @@ _LANES: tuple[MicroOperation, ...] = (
           "base -> result", "- -> T", T="i8 u8 i16 u16 i32 u32 f16 f32", choices={"order": "ASC DESC"},
           source="vmi-isa chapter 02"),
     micro("vmi.vbrc", "A scalar, or the lane of each group, in all lanes.", "value -> result", "- -> T",
-          source="vmi-isa chapter 04"),
+          rules=(_fits_result,), source="vmi-isa chapter 04"),
     micro("vmi.vcvt", "Conversion to another element type; the lanes stay.", "src mask? -> result",
-          "T M -> D", choices={"rounding": "R A F C Z O H", "saturate": "NOSAT SAT"}, rules=(_convertible,),
-          source="vmi-isa chapter 06"),
+          "T M -> D", choices={"rounding": "R A F C Z O H", "saturate": "NOSAT SAT"},
+          rules=(_convertible, _same_lanes), source="vmi-isa chapter 06"),
     micro("vmi.vinterpret_cast", "The bits of a register as other elements.", "src -> result", "T -> D",
-          source="vmi-isa chapter 06"),
+          rules=(_same_bits,), source="vmi-isa chapter 06"),
 )  # fmt: skip
 
 _REDUCTIONS: tuple[MicroOperation, ...] = (
@@ -137,9 +188,9 @@ _MASKS: tuple[MicroOperation, ...] = (
     micro("vmi.create_mask", "Mask of the first lanes.", "count -> mask", "n -> -",
           source="vmi-isa chapter 08"),
     micro("vmi.constant_mask", "Mask of lanes that the text lists.", "-> mask", "-> -",
-          source="VMIOps.td (VMIConstantMaskOp)"),
+          rules=(_listed_lanes,), source="VMIOps.td (VMIConstantMaskOp)"),
     micro("vmi.create_group_mask", "Mask of the first lanes of every group.", "count -> mask", "n -> -",
-          source="vmi-isa chapter 08"),
+          rules=(_whole_groups,), source="vmi-isa chapter 08"),
     *(micro(f"vmi.{n}", "Mask of a pattern.", '"pattern" -> mask', "- -> -", choices={"pattern": PATTERNS},
             source="vmi-isa chapter 08") for n in ("pset", "pge")),
     micro("vmi.plt", "Mask of the lanes below a count, and how many remain.", "count -> mask rest",
@@ -220,7 +271,7 @@ _OLDER: tuple[MicroOperation, ...] = (
     micro("vmi.store", "Store of lanes.", "value dest[offset]", "T p* n", kind="memory", places=(_whole(1),),
           source=_OLD),
     *(micro(f"vmi.{n}", "Conversion to another element type; the lanes stay.", "src -> result", "T -> D",
-            choices={"rounding": "R A F C Z O H", "saturate": "NOSAT SAT"}, rules=(_convertible,),
+            choices={"rounding": "R A F C Z O H", "saturate": "NOSAT SAT"}, rules=(_convertible, _same_lanes),
             source=_OLD)
       for n in OLD_CONVERSIONS),
     *(micro(f"vmi.{n}", "A number of the lanes of each group.", "src mask -> result", "T M -> D", T=_NUMBERS,

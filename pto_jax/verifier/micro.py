@@ -250,9 +250,9 @@ def _number_findings(function: Function) -> Iterator[Diagnostic]:
     """Operands that have to be numbers of the text, within their limits, and what is wrong with numbers."""
     constants: dict[str, int | None] = {}
     for op in function.walk():
-        value = op.attrs.get("value") if op.name == "arith.constant" else None
-        if isinstance(value, int):
-            constants[op.results[0].name] = value
+        constant = op.attrs.get("value") if op.name == "arith.constant" else None
+        if isinstance(constant, int):
+            constants[op.results[0].name] = constant
     for op in function.walk():
         declared = find_micro(op.name)
         if declared is None:
