@@ -16,8 +16,6 @@ import pytest
 
 from tests.named import executed
 
-# Looking for garbage every 700 objects takes a tenth of the time of tests that read and verify texts.
-gc.set_threshold(100_000, 20, 100)
 _FLAG = "--xla_force_host_platform_device_count=2"
 if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_FLAG}".strip()
