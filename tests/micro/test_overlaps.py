@@ -40,6 +40,7 @@ def stores(element: str, target: str) -> tuple[Kernel, Any, dict[str, np.ndarray
     return kernel, made, {"a": matrix(element, (m, k)), "b": matrix(element, (n, k))}
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("mode", ["", "add"])
 @pytest.mark.parametrize("stride", [0, 7])
 @pytest.mark.parametrize("layout", [("nz2nd", ()), ("nz2dn({})", (1,))], ids=["rows", "columns"])
@@ -53,6 +54,7 @@ def test_the_last_row_of_a_store_stays_and_atomic_rows_all_count(layout: Any, st
         assert (found[:33] == (sums.sum(0) + np.arange(-450, -417) if mode else sums[-1])).all()
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("mode", ["", "add"])
 def test_groups_of_columns_are_written_row_by_row(mode: str) -> None:
     for split, stride in ((0, 16), (1, 100)):
@@ -71,6 +73,7 @@ def test_trips_of_a_store_into_one_place_add_up() -> None:
     assert (found == 3 * (arrays["a"][:1].astype(np.int32) @ arrays["b"].T.astype(np.int32))).all()
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("pitch", [1, 2])
 def test_fractals_of_a_load_are_written_row_by_row(pitch: int, turned: bool) -> None:
@@ -95,6 +98,7 @@ def transferred(*lines: str) -> Kernel:
     return kernel
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("known", [True, False], ids=["constants", "arguments"])
 @pytest.mark.parametrize("stride", [0, 4])
 @pytest.mark.parametrize("mode", ["", "add"])
@@ -107,6 +111,7 @@ def test_bursts_into_global_memory_are_written_in_order(mode: str, stride: int, 
         assert (found[:16] == X[::-1][:16] + X[:64].reshape(4, 16).sum(0, dtype=np.int32)).all()
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("known", [True, False], ids=["constants", "arguments"])
 def test_bursts_into_the_unified_buffer_are_written_in_order(known: bool) -> None:
     kernel = Kernel({"x": "i32", "y": "i32"}, numbers=("n", "d"))

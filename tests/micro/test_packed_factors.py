@@ -73,6 +73,7 @@ def test_two_numbers_in_a_byte_are_multiplied_with_their_scales(types: tuple[str
     check(kernel, types, sizes, turned)
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("k", [64, 128])
 def test_a_row_of_numbers_in_bytes_is_a_left_factor(k: int) -> None:
     types, sizes = ("!pto.f4E1M2x2", "!pto.f4E2M1x2"), (1, 34, k)
