@@ -462,7 +462,7 @@ def _interleave(site: Site) -> Iterator[Finding]:
     "group-shape",
     "with groups along rows, max and scaling of one element per group; interleave with them only, in pairs",
     A5_AND_SIMULATOR,
-    invalid_if=assign(interleave=True),
+    invalid_if=absent("interleave", assign(interleave=True)),
 )
 def _interleaved_axis(site: Site) -> Iterator[Finding]:
     if site.attrs.get("interleave") and not grouped_down(site):
