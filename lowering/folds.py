@@ -375,9 +375,9 @@ def _reduced(
     """The integers of every row (axis 1) or column combined in any order, from the identity on."""
     size = lines.shape[axis]
     count = min(size // 8, PARTS)
-    if axis == 1 and count > 1:
+    if axis == 1 and count > 1 and platforms.expected() == "cpu":
         width = size // count
-        # A reduction of rows is a scalar loop, parts of them are combined by vector instructions.
+        # A CPU reduces rows in a scalar loop, and combines parts of them by vector instructions.
         parts = [lax.slice_in_dim(lines, i * width, (i + 1) * width, axis=1) for i in range(count)]
         rest = lax.slice_in_dim(lines, count * width, size, axis=1)
         whole = lax.pad(rest, start, [(0, 0, 0), (0, width - rest.shape[1], 0)])
