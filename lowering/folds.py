@@ -374,14 +374,12 @@ def _reduced(
 ) -> Shaped[Array, " lanes"]:
     """The integers of every row (axis 1) or column combined in any order, from the identity on."""
     size = lines.shape[axis]
-    count = min(size // 8, PARTS)
-    if axis == 1 and count > 1 and platforms.expected() == "cpu":
+    if axis == 1 and platforms.expected() == "cpu":
+        # A CPU reduces rows in a scalar loop, and combines equal parts of them by vector instructions.
+        count = next((n for n in range(min(size // 8, PARTS), 1, -1) if size % n == 0), 1)
         width = size // count
-        # A CPU reduces rows in a scalar loop, and combines parts of them by vector instructions.
         parts = [lax.slice_in_dim(lines, i * width, (i + 1) * width, axis=1) for i in range(count)]
-        rest = lax.slice_in_dim(lines, count * width, size, axis=1)
-        whole = lax.pad(rest, start, [(0, 0, 0), (0, width - rest.shape[1], 0)])
-        lines = reduce(combine, parts if not rest.size else [whole, *parts])
+        lines = reduce(combine, parts)
     total: Array = lax.reduce(lines, start, combine, (axis,))
     return total
 

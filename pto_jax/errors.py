@@ -67,14 +67,15 @@ def nearest(given: object, allowed: Iterable[str]) -> str:
     return next((words[w] for w in get_close_matches(str(given).lower(), list(words), n=1)), "")
 
 
-def listed(words: Iterable[object], where: str, most: int = 8) -> str:
-    """Words with commas; of many the first ones, how many more there are, and where they stand.
+def short_list(words: Iterable[object], most: int = 8, where: str = "") -> str:
+    """Words for one line of text; of many the first ones, how many more there are, and where they stand.
 
-    >>> listed("abc", "pto-jax isa", most=2)
-    'a, b, and 1 more (pto-jax isa)'
+    >>> short_list("abc", 2), short_list("abc", 2, "pto-jax isa")
+    ('a, b, and 1 more', 'a, b, and 1 more (pto-jax isa)')
     """
     every = list(map(str, words))
-    more = [f"and {len(every) - most} more ({where})"] if len(every) > most else []
+    place = f" ({where})" if where else ""
+    more = [f"and {len(every) - most} more{place}"] if len(every) > most else []
     return ", ".join([*every[:most], *more])
 
 

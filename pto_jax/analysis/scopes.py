@@ -93,11 +93,16 @@ def _is_of_vectors(op: Op) -> bool:
 
 @dataclass
 class _Block:
-    """The operations of a region, which positions use a name, and where one is defined."""
+    """The operations of a region, which positions use a name, and where one is defined.
+
+    ``inner`` are the positions of what stands in scopes: vector operations, and scalars that are computed
+    from their results.
+    """
 
     ops: Sequence[Op]
     users: dict[str, list[int]] = field(default_factory=dict)
     defined: dict[str, int] = field(default_factory=dict)
+    inner: set[int] = field(default_factory=set)
     #: Whether the values that were asked for can be computed a second time.
     again: dict[str, bool] = field(default_factory=dict)
 
@@ -106,6 +111,11 @@ class _Block:
             for name in {v.name for o in op.walk() for v in (*o.ins, *o.outs)}:
                 self.users.setdefault(name, []).append(at)
             self.defined.update((v.name, at) for v in op.results)
+            if self.kinds[at] == "vector" or any(self._is_inner(v.name) for v in op.ins):
+                self.inner.add(at)
+
+    def _is_inner(self, name: str) -> bool:
+        return self.defined.get(name) in self.inner
 
     @cached_property
     def kinds(self) -> Sequence[_Kind]:
@@ -133,24 +143,13 @@ class _Block:
                 yield _inside(self.ops[start])
                 start += 1
 
-    def _members(self, start: int, stop: int) -> list[int]:
-        """The positions of what a scope holds: vector operations, and scalars that are computed from them."""
-        members: list[int] = []
-        results: set[str] = set()
-        for at in range(start, stop):
-            op = self.ops[at]
-            if self.kinds[at] == "vector" or any(v.name in results for v in op.ins):
-                members.append(at)
-                results.update(v.name for v in op.results)
-        return members
-
     def _leak(self, start: int, stop: int) -> int | None:
         """The first position of which a result is used behind the scope and cannot be computed there."""
-        members = self._members(start, stop)
-        inside = set(members)
-        for at in members:
-            for value in self.ops[at].results:
-                outside = [u for u in self.users.get(value.name, ()) if u not in inside]
+        for at in range(start, stop):
+            for value in self.ops[at].results if at in self.inner else ():
+                outside = [
+                    u for u in self.users.get(value.name, ()) if u not in self.inner or not start <= u < stop
+                ]
                 again = self._again(value.name) and all(self.kinds[u] != "boundary" for u in outside)
                 if outside and not again:
                     return at
@@ -169,13 +168,14 @@ class _Block:
             return False
         value = next(v for v in self.ops[at].results if v.name == name)
         return is_physical(value.type) and all(
-            self._again(v.name) for v in self.ops[at].ins if is_physical(v.type)
+            self._again(v.name) if is_physical(v.type) else not self._is_inner(v.name)
+            for v in self.ops[at].ins
         )
 
     def _scope(self, start: int, stop: int) -> Iterator[Op]:
         """The scope of the operations from one position to another, behind the scalars that it needs."""
-        members = self._members(start, stop)
-        yield from (self.ops[at] for at in sorted({*range(start, stop)} - {*members}))
+        members = [at for at in range(start, stop) if at in self.inner]
+        yield from (self.ops[at] for at in range(start, stop) if at not in self.inner)
         own = {v.name for at in members for v in self.ops[at].results}
         copies: dict[int, Op] = {}
         for at in members:

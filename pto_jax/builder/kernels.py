@@ -9,8 +9,8 @@ from functools import cached_property, update_wrapper
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
-from ..errors import ArgumentError, Diagnostic, nearest
-from ..ir import AttrValue, Function, KernelKind, Program, ScalarType, Type, short_list
+from ..errors import ArgumentError, Diagnostic, nearest, short_list
+from ..ir import AttrValue, Function, KernelKind, Program, ScalarType, Type
 from ..profiles import OPTIONS, Profile, ProfileName
 from . import argument_types, places
 from .arith import as_scalar, dtype_of

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
-from ..errors import ArgumentError, listed, nearest, objection
+from ..errors import ArgumentError, nearest, objection, short_list
 from ..ir import TEXT_LANGUAGES
 from ..profiles import ARCHITECTURES, PROFILE_NAMES
 from . import completion, doctor, findings, fuzz, lsp, options, races, rank_options, replay, report, step
@@ -42,7 +42,7 @@ class _Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             choices = list(map(str, action.choices))
-            allowed, meant = listed(choices, "see --help"), nearest(value, choices)
+            allowed, meant = short_list(choices, where="see --help"), nearest(value, choices)
             raise argparse.ArgumentError(action, objection(f"got {value!r}", allowed, meant))
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:

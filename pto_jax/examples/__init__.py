@@ -7,7 +7,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ..errors import ArgumentError, listed, nearest
+from ..errors import ArgumentError, nearest, short_list
 from . import ranks
 from .computations import ELEMENTARY, MATRICES, MODELS, VECTORS
 from .describe import Example as Example
@@ -24,7 +24,7 @@ def example(name: str) -> Example:
     choice = {**EXAMPLES, **ON_RANKS}.get(name)
     if choice is None:
         names = (*EXAMPLES, *ON_RANKS)
-        allowed = listed(names, "pto-jax run --example list")
+        allowed = short_list(names, where="pto-jax run --example list")
         raise ArgumentError(f"no example is called {name!r}", allowed=allowed, fix=nearest(name, names))
     return choice
 

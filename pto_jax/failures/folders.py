@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def first_difference(
-    comparison: Comparison | None, output: str, wanted: str, actual_machine: str
+    comparison: Comparison | None, output: str, reference: str, tested: str
 ) -> dict[str, Any]:
     """The first element that differs, as entries of a report; the names of three of them are given."""
     first = comparison.first if comparison is not None else None
@@ -27,8 +27,8 @@ def first_difference(
         output: first.operand,
         "index": first.index,
         "type": first.dtype.name,
-        wanted: expected,
-        actual_machine: actual,
+        reference: expected,
+        tested: actual,
         "ulp": first.ulp,
         "different": comparison.different,
     }

@@ -64,11 +64,11 @@ def isolated(recording: Recording, event: Event, bits: bool = False) -> programs
     names = {name: ir.Value(name, i.type) for name, i in held.items()}
     names |= {r.name: replace(r, type=_tile_type(r)) for r in op.results}
     constants = [o for o in case.program.walk() if o.name == "arith.constant" and o.results[0].name in held]
-    sinks, inputs_made = _visible(op)
+    sinks, sink_inputs = _visible(op)
     sinks += _as_bits(edits.renamed(op, names)) if bits else []
     ops = (*constants, *event.modes, edits.renamed(op, names), *sinks)
     defined = {r.name for o in ops for r in o.results}
-    inputs = {n: i for n, i in (held | inputs_made).items() if n not in defined}
+    inputs = {n: i for n, i in (held | sink_inputs).items() if n not in defined}
     arguments = tuple(ir.Value(n, i.type) for n, i in inputs.items())
     program = ir.Program(
         (ir.Function(ir.FRAGMENT, arguments, ir.Region(ops)),),

@@ -24,6 +24,7 @@ import numpy as np
 
 from .. import ir, profiles
 from ..api import parse
+from ..errors import short_list
 from ..interpreter.rank_calls import MAX_RANKS
 from ..isa import history, queries
 from ..isa.memory import TSTORE
@@ -121,7 +122,7 @@ class Case:
     ranks: Ranks | None = None
 
     def __repr__(self) -> str:
-        inputs = ir.short_list([f"{name}: {i.type}" for name, i in self.inputs.items()])
+        inputs = short_list([f"{name}: {i.type}" for name, i in self.inputs.items()])
         return f"<Case {self.id}, {self.profile.name}: {self.program!r}, inputs {inputs or 'none'}>"
 
 

@@ -170,14 +170,14 @@ def section_kind(op: Op) -> Kind | None:
 
 def _reachable(program: Program, *functions: Function) -> Iterator[Op]:
     """The operations of functions and of those that they call, once each."""
-    functions_by_name = {f.name: f for f in functions}
-    pending = list(functions_by_name.values())
+    reached = {f.name: f for f in functions}
+    pending = list(reached.values())
     while pending:
         for op in pending.pop().walk():
             yield op
             for callee in _callees(program, (op,)):
-                if callee.name not in functions_by_name:
-                    functions_by_name[callee.name] = callee
+                if callee.name not in reached:
+                    reached[callee.name] = callee
                     pending.append(callee)
 
 

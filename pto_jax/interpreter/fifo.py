@@ -355,11 +355,11 @@ def partnered(op: Op, shared: Block, core: Core) -> None:
         raise refused(op, f"a pipe without a {other} core; allowed: a program of both kinds of cores")
 
 
-def own_half(interpreter: Interpreter, op: Op, number_of_half: Operand | None) -> None:
+def own_half(interpreter: Interpreter, op: Op, which: Operand | None) -> None:
     """A core pushes and pops its own half; another one's is refused."""
-    if number_of_half is None or interpreter.machine.abstract:
+    if which is None or interpreter.machine.abstract:
         return
-    number = interpreter.machine.known(number_of_half)
+    number = interpreter.machine.known(which)
     if number != interpreter.core.subblock:
         got = "a number that only execution knows" if number is None else f"{number}"
         core = interpreter.core.subblock

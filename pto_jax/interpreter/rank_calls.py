@@ -216,12 +216,12 @@ def _peer(name: str, peer: tuple[str, int | Sequence[int]], ranks: int) -> Part:
     allowed = f'("x", R) or ("x", [R, ...]) with {ranks} ranks of 0 to {ranks - 1}'
     try:
         buffer, which = peer
-        ranks_of = (which,) * ranks if isinstance(which, int) else tuple(map(int, which))
+        owners = (which,) * ranks if isinstance(which, int) else tuple(map(int, which))
     except (TypeError, ValueError):
         raise ArgumentError(f"peers: {name!r}: got {peer!r}; allowed: {allowed}") from None
-    if not isinstance(buffer, str) or len(ranks_of) != ranks or not all(0 <= r < ranks for r in ranks_of):
+    if not isinstance(buffer, str) or len(owners) != ranks or not all(0 <= r < ranks for r in owners):
         raise ArgumentError(f"peers: {name!r}: got {peer!r}; allowed: {allowed}")
-    return Part(buffer, ranks_of)
+    return Part(buffer, owners)
 
 
 def world_of(calls: Sequence[RankCall], *, late: bool = False) -> World:

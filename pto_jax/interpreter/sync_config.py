@@ -91,7 +91,8 @@ def _tassign(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     ref, address = scope[op.ins[0]], scope[op.ins[1]]
     t = op.results[0].type if op.results else ref.type
     assert isinstance(t, TileType)
-    moved = replace(ref, type=t, storage=interpreter.machine.rebind(op, ref, t, address))
+    storage = interpreter.machine.rebind(op, ref, t, address)
+    moved = replace(ref, type=t, storage=storage, address=address)
     if op.results:
         scope.bind(op.results[0], moved)
     else:

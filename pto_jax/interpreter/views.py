@@ -602,7 +602,8 @@ def _pointer_cast(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     sizes = [scope[op.group(n)[0]] if op.group(n) else None for n in ("valid_row", "valid_col")]
     if None not in sizes:
         t = t.with_valid(None, None)
-    ref = TileRef(t, interpreter.machine.allocate(op, t, addresses[0]), *region_of(t, *sizes))
+    storage = interpreter.machine.allocate(op, t, addresses[0])
+    ref = TileRef(t, storage, *region_of(t, *sizes), address=addresses[0])
     interpreter.machine.region(op, ref)
     scope.bind(op.results[0], ref)
 

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ArgumentError, listed, nearest
+from ..errors import ArgumentError, nearest, short_list
 
 Kind = Literal["float", "int", "uint", "index"]
 
@@ -226,7 +226,7 @@ def dtype(name: object) -> DType:
         names = [d.name for d in ALL_DTYPES]
         close = nearest(name, names) if isinstance(name, str) else ""
         fix = f'"{close}"' if close else ""
-        allowed = listed(names, "pto-jax isa types")
+        allowed = short_list(names, where="pto-jax isa types")
         raise ArgumentError(f"unknown element type {name!r}", allowed=allowed, fix=fix)
     return result
 

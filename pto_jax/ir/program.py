@@ -16,7 +16,7 @@ from functools import cached_property
 from os import PathLike
 from typing import Any, Literal, TypeAlias, get_args
 
-from ..errors import ArgumentError, Span, one_of
+from ..errors import ArgumentError, Span, one_of, short_list
 from .types import Type
 
 _PRINTER: list[Callable[[Any], str]] = []
@@ -198,16 +198,6 @@ class Function:
     def names(self) -> frozenset[str]:
         """The names of its operations, nested ones included."""
         return frozenset([op.name for op in self._ops])
-
-
-def short_list(names: Sequence[str], limit: int = 8) -> str:
-    """Names for one line of text, the first ones of many.
-
-    >>> short_list(["a", "b", "c"], 2)
-    'a, b, and 1 more'
-    """
-    more = [f"and {len(names) - limit} more"] if len(names) > limit else []
-    return ", ".join([*names[:limit], *more])
 
 
 #: Name of the function that holds a fragment's instructions.

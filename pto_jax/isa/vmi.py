@@ -16,6 +16,7 @@ from .micro import Lanes, MicroCall, MicroOperation, Numbers, Place, micro
 from .predicates import PATTERNS
 from .registers_convert import PAIRS
 from .rules.micro_types import fits_lanes, lane_scalar
+from .rules.registers import listed
 
 _ELEMENTWISE = "vmi-isa chapter 03"
 _SFU = "vmi-isa chapter 07"
@@ -108,8 +109,9 @@ def _listed_lanes(op: Op) -> Iterator[str]:
     """A mask that the text lists has a bit for every lane."""
     value, (_, result) = str(op.attrs.get("value", "")), _ends(op)
     if isinstance(result, MaskType):
-        listed = re.search(r"tensor ?< ?(\d+) ?x ?(\w+) ?>$", value)
-        if listed is None or listed.groups() != (str(result.lanes), "i1"):
+        shape = re.search(r"(?:tensor|vector) ?< ?(\d+) ?x ?(\w+) ?>$", value)
+        typed = shape is not None and shape.groups() == (str(result.lanes), "i1")
+        if not typed or len(listed(value, result.lanes)) != result.lanes:
             yield f"got value = {value}; allowed: dense<...> : tensor<{result.lanes}xi1>"
 
 

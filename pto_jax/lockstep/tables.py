@@ -388,24 +388,14 @@ class Tables:
         if self.aims:
             return self._aimed(turn)
         if self.opcodes is None:
-            table_of_turn = self._large(turn)
+            drawn = self._large(turn)
         else:
             profiles = self._having(self.profiles or PROFILE_NAMES)
             number = turn // len(profiles)
-            table_of_turn = small(
-                profiles[turn % len(profiles)], number, self.opcodes, self.only, self.dtypes
-            )
+            drawn = small(profiles[turn % len(profiles)], number, self.opcodes, self.only, self.dtypes)
             most = _FIRST << turn if turn == 0 or self.length is not None else self.opcodes
-            table_of_turn = (
-                table_of_turn
-                if len(table_of_turn.opcodes) <= most
-                else replace(table_of_turn, opcodes=table_of_turn.opcodes[:most])
-            )
-        return (
-            table_of_turn
-            if table_of_turn.regions == self.regions
-            else replace(table_of_turn, regions=self.regions)
-        )
+            drawn = drawn if len(drawn.opcodes) <= most else replace(drawn, opcodes=drawn.opcodes[:most])
+        return drawn if drawn.regions == self.regions else replace(drawn, regions=self.regions)
 
     def _aimed(self, turn: int) -> Table:
         """A table of what aims with the same regions want, on a profile that has some of it."""

@@ -20,9 +20,9 @@ from .. import api, grids, profiles
 from ..analysis import entries
 from ..analysis.entries import Argument, GlobalTypes
 from ..analysis.resolve import fill, resolve, with_entry
-from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError, is_number, nearest, one_of
+from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError, is_number, nearest, one_of, short_list
 from ..interpreter.operands import BLOCK_NUMBERS
-from ..ir import DType, Function, Program, ScalarType, TileType, Type, UnknownType, short_list
+from ..ir import DType, Function, Program, ScalarType, TileType, Type, UnknownType
 from ..lowering import MAX_STEPS, Accesses, Semantics, accesses, primitives
 from ..lowering.bits import x64
 from ..lowering.canary import cached_code

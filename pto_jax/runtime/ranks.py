@@ -20,12 +20,12 @@ from jax.core import Tracer
 from .. import profiles
 from ..analysis import entries
 from ..analysis.entries import Argument
-from ..errors import ArgumentError, is_number
+from ..errors import ArgumentError, is_number, short_list
 from ..interpreter import steering
 from ..interpreter.interleaving import Interleaving
 from ..interpreter.rank_calls import Number, Part, RankCall, world_of
 from ..interpreter.ranks import context, part
-from ..ir import I64, DType, Program, PtrType, Type, short_list
+from ..ir import I64, DType, Program, PtrType, Type
 from ..lowering import (
     ACCESS_RULES,
     Buffers,

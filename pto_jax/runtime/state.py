@@ -12,10 +12,9 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from ..errors import Diagnostic, ExecutionError, Span, objection
+from ..errors import Diagnostic, ExecutionError, Span, objection, short_list
 from ..files import save_arrays
 from ..interpreter import Operand, Scope, TileRef
-from ..ir import short_list
 from .tiles import Tile
 
 if TYPE_CHECKING:

@@ -47,13 +47,13 @@ class _File:
             self._declaration()
         if not self._kernels:
             words.fail("got no kernel; allowed: functions 'static __aicore__ void NAME(...) { ... }'")
-        functions_by_name: dict[str, ir.Function] = {}
+        earlier: dict[str, ir.Function] = {}
         readers = []
         for name, at in self._kernels.items():
             readers.append(_Kernel(words, name, at, self._names(name)))
-            readers[-1].functions = functions_by_name
-            functions_by_name[name] = readers[-1].function()
-        functions = tuple(replace(f, private=f.name in self._inline) for f in functions_by_name.values())
+            readers[-1].functions = earlier
+            earlier[name] = readers[-1].function()
+        functions = tuple(replace(f, private=f.name in self._inline) for f in earlier.values())
         architecture = _architecture(words.file) or next((a for r in readers if (a := r.architecture)), None)
         attributes = (("pto.target_arch", architecture),) if architecture else ()
         return ir.Program(

@@ -209,8 +209,8 @@ def view_type(words: Words) -> tuple[ir.DType, ir.GlobalLayout, tuple[str, ...]]
         words.fail(f"got the unknown element type '{words.texts[opened + 1]}'", opened + 1)
     layout = members().get(plain(words.texts[close - 1]))
     words.go(close + 1)
-    shown_layout = layout if isinstance(layout, ir.GlobalLayout) else ir.GlobalLayout.ND
-    return element, shown_layout, tuple(words.texts[opened:close])
+    order = layout if isinstance(layout, ir.GlobalLayout) else ir.GlobalLayout.ND
+    return element, order, tuple(words.texts[opened:close])
 
 
 def extents(words: Words) -> tuple[int, ...]:

@@ -59,19 +59,17 @@ def dumps(paths: Sequence[Path]) -> list[Path]:
 
     ArgumentError for fewer than two.
     """
-    dumps_in_order = list(paths)
-    if len(dumps_in_order) == 1 and dumps_in_order[0].is_dir():
-        dumps_in_order = sorted(dumps_in_order[0].iterdir())
-        dumps_in_order = [p for p in dumps_in_order if p.suffix == ".pto"] or [
-            p for p in dumps_in_order if p.is_dir()
-        ]
-    missing = next((p for p in dumps_in_order if not p.exists()), None)
+    files = list(paths)
+    if len(files) == 1 and files[0].is_dir():
+        files = sorted(files[0].iterdir())
+        files = [p for p in files if p.suffix == ".pto"] or [p for p in files if p.is_dir()]
+    missing = next((p for p in files if not p.exists()), None)
     if missing is not None:
         raise FileError(f"{missing}: no such file or folder")
-    if len(dumps_in_order) < 2:
+    if len(files) < 2:
         raise ArgumentError(
             "--series: got fewer than two dumps", allowed="files, folders, or one folder of them"
         )
-    if len({p.is_dir() for p in dumps_in_order}) > 1:
+    if len({p.is_dir() for p in files}) > 1:
         raise ArgumentError("--series: files and folders", allowed="all of one kind")
-    return dumps_in_order
+    return files

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
+from ..analysis.facts import OperandFacts
 from ..analysis.scopes import is_physical
 from ..errors import Diagnostic
 from ..ir import (
@@ -41,7 +42,9 @@ SPACES = {
 }
 
 
-def micro_findings(op: Op, declared: MicroOperation, profile: Profile) -> Iterator[Diagnostic]:
+def micro_findings(
+    op: Op, declared: MicroOperation, profile: Profile, facts: OperandFacts
+) -> Iterator[Diagnostic]:
     """What is wrong with a micro-operation by itself.
 
     Its own rules read types and words that are as declared, so they follow where nothing else is wrong.
@@ -54,6 +57,21 @@ def micro_findings(op: Op, declared: MicroOperation, profile: Profile) -> Iterat
     yield from basic
     for rule in () if basic else declared.rules:
         yield from (error_of(op, "rule", message) for message in rule(op))
+    yield from _number_findings(op, declared, facts)
+
+
+def _number_findings(op: Op, declared: MicroOperation, facts: OperandFacts) -> Iterator[Diagnostic]:
+    """Numbers beyond their limits, and what else is wrong with numbers."""
+    values = declared.values(op)
+    numbers = {name: facts.number(value) for name, value in values.items()}
+    for name, value in values.items():
+        number = numbers[name]
+        low, high = declared.limits.get(name, (None, None))
+        if number is not None and low is not None and high is not None and not low <= number <= high:
+            yield error_of(op, "types", f"{name} is {number}; allowed: {low} to {high}", value)
+    if declared.number_rules is not None:
+        messages = declared.number_rules(declared.call(op), numbers)
+        yield from (error_of(op, "rule", f"got {message}") for message in messages)
 
 
 def _type_findings(op: Op, declared: MicroOperation) -> Iterator[Diagnostic]:
@@ -189,7 +207,7 @@ def scope_findings(function: Function) -> Iterator[Diagnostic]:
             yield from _captures(op)
             yield from _handed_in(op)
     yield from _align_findings(function)
-    yield from _number_findings(function)
+    yield from _immediate_findings(function)
 
 
 def _scopes(region: Region, inside: bool) -> Iterator[Diagnostic]:
@@ -199,11 +217,9 @@ def _scopes(region: Region, inside: bool) -> Iterator[Diagnostic]:
             yield error_of(op, "scope", "a vector scope in another one; allowed: scopes one after the other")
         state = next((v for v in (*op.ins, *op.results) if is_physical(v.type)), None)
         if state is not None and not inside and not opens:
-            message = (
-                f"{state} is {state.type} outside a vector scope, and no scope can hold all that uses it"
-            )
-            message += "; allowed: in one pto.vecscope, or without a barrier, transfer or call in between"
-            yield error_of(op, "scope", message, state)
+            got = f"{state} is {state.type} outside a vector scope, and no scope can hold all that uses it"
+            allowed = "in one pto.vecscope, or without a barrier, transfer or call in between"
+            yield error_of(op, "scope", f"{got}; allowed: {allowed}", state)
         tiles = any(isinstance(v.type, TileType) for v in (*op.ins, *op.outs, *op.results))
         if inside and tiles and aliased(op) is None:
             yield error_of(op, "scope", "a tile operation in a vector scope; allowed: before or behind it")
@@ -246,29 +262,15 @@ def _captures(scope: Op) -> Iterator[Diagnostic]:
                 yield error_of(inner, "scope", message, value)
 
 
-def _number_findings(function: Function) -> Iterator[Diagnostic]:
-    """Operands that have to be numbers of the text, within their limits, and what is wrong with numbers."""
-    constants: dict[str, int | None] = {}
-    for op in function.walk():
-        constant = op.attrs.get("value") if op.name == "arith.constant" else None
-        if isinstance(constant, int):
-            constants[op.results[0].name] = constant
+def _immediate_findings(function: Function) -> Iterator[Diagnostic]:
+    """Operands that have to be numbers of the text."""
+    constants = {op.results[0].name for op in function.walk() if op.name == "arith.constant"}
     for op in function.walk():
         declared = find_micro(op.name)
-        if declared is None:
-            continue
-        values = declared.values(op)
-        numbers = {name: constants.get(value.name) for name, value in values.items()}
-        for name, value in values.items():
-            number = numbers[name]
-            if name == declared.immediate and number is None:
-                yield error_of(op, "types", f"{name} is {value}; allowed: an arith.constant", value)
-            low, high = declared.limits.get(name, (None, None))
-            if number is not None and low is not None and high is not None and not low <= number <= high:
-                yield error_of(op, "types", f"{name} is {number}; allowed: {low} to {high}", value)
-        if declared.number_rules is not None:
-            messages = declared.number_rules(declared.call(op), numbers)
-            yield from (error_of(op, "rule", f"got {message}") for message in messages)
+        value = declared.values(op).get(declared.immediate) if declared is not None else None
+        if declared is not None and value is not None and value.name not in constants:
+            message = f"{declared.immediate} is {value}; allowed: an arith.constant"
+            yield error_of(op, "types", message, value)
 
 
 # -- streams -----------------------------------------------------------------------------------------------

@@ -498,9 +498,9 @@ class _Checker:
         elif op.name == "return":
             self.sink.extend(functions.return_findings(self.program, self.function, op))
         elif structural_traits(op.name) is None:
-            self.below(op)
+            self.below(op, operand_facts)
 
-    def below(self, op: Op) -> None:
+    def below(self, op: Op, operand_facts: OperandFacts) -> None:
         """Check a micro-operation; anything else has no declaration."""
         declared = isa.find_micro(op.name)
         if declared is None:
@@ -511,7 +511,7 @@ class _Checker:
         if not self.below_tiles:
             self.below_tiles = True
             self.sink.extend(micro.scope_findings(self.function))
-        self.sink.extend(micro.micro_findings(op, declared, self.rules.profile))
+        self.sink.extend(micro.micro_findings(op, declared, self.rules.profile, operand_facts))
 
     def place(self, op: Op, operand_facts: OperandFacts) -> None:
         """Note where a tile lies, for what overlaps."""

@@ -92,8 +92,8 @@ def test_a_row_of_numbers_in_bytes_is_a_left_factor(k: int) -> None:
     check(kernel, types, sizes, False)
 
 
-@pytest.mark.parametrize("placed", [True, False])
-def test_scales_of_a_pointer_into_a_tile_stand_beside_its_address(placed: bool) -> None:
+@pytest.mark.parametrize("placed", ["addr = {} ", "addr = %elsewhere ", ""], ids=["placed", "moved", "free"])
+def test_scales_of_a_pointer_into_a_tile_stand_beside_its_address(placed: str) -> None:
     element, sizes = "!pto.f4E2M1x2", (16, 16, 64)
     kernel = Kernel({"a": element, "b": element, "x": "ui8", "y": "ui8", "c": "f32"})
     scaled_product(kernel, (element, element), sizes, False)
@@ -105,7 +105,12 @@ def test_scales_of_a_pointer_into_a_tile_stand_beside_its_address(placed: bool) 
     for made, name in kernel.head.items():
         if made.endswith("l0a>"):
             at = made.split()[1]
-            head[f"pto.alloc_tile {f'addr = {at} ' if placed else ''}: {tile}"] = "%left"
+            head["arith.constant 8192 : i64"] = "%elsewhere"
+            head[f"pto.alloc_tile {placed.format(at)}: {tile}"] = (
+                "%here" if "elsewhere" in placed else "%left"
+            )
+            if "elsewhere" in placed:
+                head[f"pto.tassign %here, {at} : {tile} -> {tile}"] = "%left"
             made = f"pto.tile_buf_addr %left : {tile} -> !pto.ptr<{element}, l0a>"
         head[made] = name
     kernel.head = head

@@ -157,3 +157,9 @@ def test_flags_order_transfers_and_scopes() -> None:
     assert not pto.verify(pto.parse(text))
     found = [d.message for d in pto.verify(pto.parse(unordered))]
     assert any("reads %ub (bytes [0, 4096) of the vec buffer) on PIPE_MTE3" in m for m in found), found
+
+
+@pytest.mark.parametrize("kind", ["tensor", "vector"])
+def test_a_listed_mask_is_a_tensor_or_a_vector(kind: str) -> None:
+    value = f"{{value = dense<[true, false]> : {kind}<2xi1>}}"
+    assert not findings("", f'%m = "pto.vmi.constant_mask"() {value} : () -> !pto.vmi.mask<2xpred>')

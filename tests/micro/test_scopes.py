@@ -13,6 +13,7 @@ M = "!pto.mask<b32>"
 P = "!pto.ptr<f32, ub>"
 MASK = f'%m = pto.pset_b32 "PAT_VL16" : {M}'
 COUNT = f"%n = arith.constant 70 : i32\n%m, %r = pto.plt_b32 %n : i32 -> {M}, i32"
+LAST = f"%l, %none = pto.plt_b32 %r : i32 -> {M}, i32"
 BARRIER = "pto.barrier #pto.pipe<PIPE_ALL>"
 
 
@@ -34,9 +35,9 @@ BODIES = {
     "a number between": [MASK, load("v"), "%k = arith.addi %c64, %c64 : index", store("v", "%k")],
     "a count that goes on": [
         COUNT,
-        f"%last, %none = pto.plt_b32 %r : i32 -> {M}, i32",
+        LAST,
         load("v"),
-        double("w", "v", "last"),
+        double("w", "v", "l"),
         store("w"),
     ],
     "a loop that carries a register": [
@@ -138,11 +139,15 @@ def test_a_loop_with_a_barrier_has_its_scopes_inside() -> None:
             f"plt_b32: %m is {M[5:]} outside a vector scope",
         ),
         (
+            [COUNT, LAST, load("v"), store("v", mask="l"), BARRIER, load("w"), store("w", mask="l")],
+            f"plt_b32: %l is {M[5:]} outside a vector scope",
+        ),
+        (
             [MASK, "scf.for %i = %c0 to %c4 step %c1 {", load("v"), store("v"), BARRIER, "}"],
             f"pset_b32: %m is {M[5:]} outside a vector scope",
         ),
     ],
-    ids=["a load", "a count", "a mask before a loop with a barrier"],
+    ids=["a load", "a count", "a mask of a count", "a mask before a loop with a barrier"],
 )
 def test_what_no_scope_can_hold_is_an_error(lines: list[str], message: str) -> None:
     found = errors(lines)
