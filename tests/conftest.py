@@ -78,19 +78,16 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of tests that are marked ``variants(n)``, n variants are of every run and the others are slow.
 
     Of those, every third is of every change and all are of every night.
 
-    ``-k`` selects a test by the names of the instructions that it is marked with, and of the
-    micro-operations that it executes.
+    ``-k`` selects a test by the names of the instructions that it is marked with, else of those that it
+    executes. Variants that are marked with the one name it has are not slow.
     """
     for item in items:
-        if names := executed(item):
-            item.extra_keyword_matches.update(names)
-        if marker := item.get_closest_marker("instructions"):
-            item.extra_keyword_matches.update(marker.args)
+        item.extra_keyword_matches.update(_marked(item) or executed(item))
     tests: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         if item.get_closest_marker("variants") and not item.get_closest_marker("slow"):
@@ -101,8 +98,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         (count,) = marker.args
         # Evenly spaced, the first and the last among them.
         kept = {i * (len(variants) - 1) // max(1, count - 1) for i in range(count)}
+        kept |= {i for i, item in enumerate(variants) if config.option.keyword in _marked(item)}
         others = [item for i, item in enumerate(variants) if i not in kept]
         for i, item in enumerate(others):
             item.add_marker(pytest.mark.slow)
             if i % 3:
                 item.add_marker(pytest.mark.nightly)
+
+
+def _marked(item: pytest.Item) -> tuple[str, ...]:
+    """The names of the instructions that a test is marked with."""
+    marker = item.get_closest_marker("instructions")
+    return marker.args if marker else ()

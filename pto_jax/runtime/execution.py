@@ -54,7 +54,7 @@ class Executable(Protocol):
 
     @property
     def program(self) -> ir.Program:
-        """The program, with all ir."""
+        """The program with its functions."""
 
     @property
     def entry(self) -> str:
