@@ -170,21 +170,21 @@ def write_folder(folder: Path, emitted: Emitted) -> None:
     """Write one case into a folder, which is replaced as a whole."""
     case, expected, simulator = emitted.case, emitted.expected, emitted.simulator
     more: dict[str, Any] = {"results": _results(case, expected)}
-    with folder_replacing(folder) as made:
-        save_expectation(made, case, expected)
+    with folder_replacing(folder) as target:
+        save_expectation(target, case, expected)
         if isinstance(simulator, Expectation):
-            save_expectation(_folder(made / host.SIMULATOR_FOLDER), case, simulator)
+            save_expectation(_folder(target / host.SIMULATOR_FOLDER), case, simulator)
             more[host.SIMULATOR_FOLDER] = {
                 "results": _results(case, simulator),
                 "differences": list(emitted.differences),
             }
-        exchange.write_case(made, case, **more)
-        conversation.save_inputs(_folder(made / "inputs"), case)
+        exchange.write_case(target, case, **more)
+        conversation.save_inputs(_folder(target / "inputs"), case)
         if emitted.cpp is not None:
-            write_text(made / "case.cpp", emitted.cpp)
-            write_text(_folder(made / host.SUPPORT) / "stdfloat", host.STDFLOAT)
+            write_text(target / "case.cpp", emitted.cpp)
+            write_text(_folder(target / host.SUPPORT) / "stdfloat", host.STDFLOAT)
         text = readme(case, expected, simulator, emitted.differences, emitted.mode)
-        write_text(made / "README.md", text)
+        write_text(target / "README.md", text)
 
 
 def save_expectation(folder: Path, case: Case, expected: Expectation) -> None:

@@ -157,10 +157,10 @@ def rows(
                     yield from [row] if row.too_large else _with_attributes(row)
 
 
-def _has(row: Row, wanted: str) -> bool:
-    source, arrow, result = wanted.partition("->")
+def _has(row: Row, dtypes: str) -> bool:
+    source, arrow, result = dtypes.partition("->")
     read, written = ({t.dtype.name for t in s.values()} for s in (row.sources, row.destinations))
-    return source in read and result in written if arrow else wanted in read | written
+    return source in read and result in written if arrow else dtypes in read | written
 
 
 def _with_attributes(row: Row) -> Iterator[Row]:
@@ -217,8 +217,8 @@ def exhaust(row: Row, reference: Target, tested: Target, device: str = "") -> Re
     result = Result(row.label, row.inputs, too_large=row.too_large)
     if row.too_large:
         return result
-    listed = list(cases(row))
-    for case in listed:
+    batches = list(cases(row))
+    for case in batches:
         form = as_kernel(case) if is_device(device) else case
         if form is None:
             result.messages.append("no function over pointers has this operation")
@@ -226,7 +226,7 @@ def exhaust(row: Row, reference: Target, tested: Target, device: str = "") -> Re
         runs: list[tuple[Run, Run]] = []
         outcome = compare_case(form, reference, tested, lambda _, a, b, runs=runs: runs.append((a, b)))  # type: ignore[misc]
         if outcome.kind in (*COMPARED, "stopped"):
-            result.compared += row.inputs // len(listed)
+            result.compared += row.inputs // len(batches)
         if outcome.kind in ("different", "crashed"):
             failures = [f for both in runs for f in _failures(row, case, *both)]
             result.different += len(failures) or 1
@@ -236,10 +236,10 @@ def exhaust(row: Row, reference: Target, tested: Target, device: str = "") -> Re
     return result
 
 
-def _failures(row: Row, case: Case, wanted: Run, got: Run) -> list[Failure]:
+def _failures(row: Row, case: Case, expected: Run, got: Run) -> list[Failure]:
     """The inputs on which the results of one case differ, each input once."""
     table: dict[tuple[str, ...], Failure] = {}
-    for name, value in wanted.outputs.items():
+    for name, value in expected.outputs.items():
         other = got.outputs.get(name)
         differs = mismatch(case, name, other, value, "")
         if other is None or differs is None or differs.comparison is None:
@@ -267,19 +267,19 @@ def _lanes(row: Row, name: str, result: Output, place: int, bits: int) -> Iterat
         yield slice(first, max(first + 1, r * cols + (c + 1) * cols // width))
 
 
-def _hexadecimal(given: Input, lane: slice) -> str:
-    words = given.words.reshape(-1)[lane] if isinstance(given.type, TileType) else [given.words]
-    return " ".join(f"{int(w):#0{given.type.dtype.bits // 4 + 2}x}" for w in words)
+def _hexadecimal(operand: Input, lane: slice) -> str:
+    words = operand.words.reshape(-1)[lane] if isinstance(operand.type, TileType) else [operand.words]
+    return " ".join(f"{int(w):#0{operand.type.dtype.bits // 4 + 2}x}" for w in words)
 
 
-def run(listed: Sequence[Row], reference: Target, tested: Target, device: str = "") -> Iterator[Result]:
+def run(chosen_rows: Sequence[Row], reference: Target, tested: Target, device: str = "") -> Iterator[Result]:
     """The result of each row, in order; ArgumentError where there is none."""
-    if not listed:
+    if not chosen_rows:
         raise ArgumentError(
             "--exhaustive: no lane-wise instruction has these names, types and profiles",
             allowed=("those of `pto-jax isa` that compute lane by lane, for example --only tcvt --dtype f16"),
         )
-    return (exhaust(row, reference, tested, device) for row in listed)
+    return (exhaust(row, reference, tested, device) for row in chosen_rows)
 
 
 def summary(results: Sequence[Result]) -> str:

@@ -267,7 +267,7 @@ class DeviceExecutor(Executor):
         return (replace(table, opcodes=tuple(kept)) if kept else None), list(refused)
 
     def _on_table(self, table: Table, refused: list[str], start: int, count: int) -> Iterator[Batch]:
-        kinds, begin, told = Counter[str](), start, monotonic()
+        kinds, begin, reported = Counter[str](), start, monotonic()
         compared, parts, refusals = list[int](), Counter[str](), Counter[str]()
         for program, answer in self._answered(table, range(start, start + count)):
             at, device = program.case.index, Given(self._tested.name, answer)
@@ -279,11 +279,11 @@ class DeviceExecutor(Executor):
                     parts += of_program(outcome.case.program)
                 elif outcome.kind in COMPARED:
                     compared.append(at)
-            due = record is not None or monotonic() - told > _MOMENT or at + 1 == start + count
+            due = record is not None or monotonic() - reported > _MOMENT or at + 1 == start + count
             if kinds and due:
                 covered = cells_of(table, self._seed, compared) + parts
                 yield Batch(begin, kinds.total(), kinds, covered, refusals=refusals)
-                begin, told = begin + kinds.total(), monotonic()
+                begin, reported = begin + kinds.total(), monotonic()
                 kinds, compared, parts, refusals = Counter(), [], Counter(), Counter()
             if record is not None:
                 covered = cells_of(table, self._seed, [at] if outcome.kind in COMPARED else [])

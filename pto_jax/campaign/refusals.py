@@ -72,9 +72,9 @@ def feature(op: Op, profile: ProfileName, kernel: bool = False) -> Feature:
 def features(case: Case) -> Iterator[Feature]:
     """What a program has that small programs can be made of."""
     result = is_kernel(case)
-    known = catalogue(case.profile.name, STRAIGHT.elements).keys() | catalogue_of_micro().keys()
+    names = catalogue(case.profile.name, STRAIGHT.elements).keys() | catalogue_of_micro().keys()
     for op in case.program.walk():
-        if op.name in known:
+        if op.name in names:
             yield feature(op, case.profile.name, result)
 
 
@@ -93,10 +93,10 @@ class Refusals:
 
     def accepted(self, case: Case) -> tuple[Case | None, tuple[str, ...]]:
         """The case without what is refused as far as that is known, and why; None where nothing is left."""
-        made, reasons = self._cut(
+        rest, reasons = self._cut(
             case, {f: r for f in features(case) if (r := self._remembered(f)) is not None}
         )
-        return (made if made is case or made is None else noted(made, reasons)), reasons
+        return (rest if rest is case or rest is None else noted(rest, reasons)), reasons
 
     def compared(
         self, outcome: Outcome, reference: Target, tested: Target, watch: Watch | None = None
@@ -108,10 +108,10 @@ class Refusals:
         case = outcome.case
         if not self._is_usable(case):
             return outcome
-        made, reasons = self._cut(case, {f: r for f in features(case) if (r := self.reason(f)) is not None})
-        if made is not case:
-            outcome = finished(made, case, reasons, reference, tested, watch)
-        if made is None or outcome.kind != "refused":
+        rest, reasons = self._cut(case, {f: r for f in features(case) if (r := self.reason(f)) is not None})
+        if rest is not case:
+            outcome = finished(rest, case, reasons, reference, tested, watch)
+        if rest is None or outcome.kind != "refused":
             return outcome
         smaller, named = _without_named(outcome.case, outcome.message)
         if smaller is outcome.case:
@@ -159,7 +159,7 @@ class Refusals:
 
 
 def finished(
-    made: Case | None,
+    rest: Case | None,
     case: Case,
     reasons: Sequence[str],
     reference: Target,
@@ -167,10 +167,10 @@ def finished(
     watch: Watch | None = None,
 ) -> Outcome:
     """What becomes of a case of which only a part is executed, or nothing."""
-    if made is None:
+    if rest is None:
         message = "; ".join(reasons)
         return Outcome("refused", case, reference.name, tested.name, message, refusals=tuple(reasons))
-    outcome = compare_case(noted(made, reasons), reference, tested, watch)
+    outcome = compare_case(noted(rest, reasons), reference, tested, watch)
     return replace(outcome, refusals=(*reasons, *outcome.refusals))
 
 
@@ -299,9 +299,9 @@ class _Memory:
     def __post_init__(self) -> None:
         for op in self.function.walk():
             pair = effects.aliased(op)
-            for made, source in (*((pair,) if pair else ()), *effects.flows(op), *effects.entered(op)):
-                if isinstance(made.type, ir.TileType):
-                    self._owner[self.of(made)] = self.of(source)
+            for handle, source in (*((pair,) if pair else ()), *effects.flows(op), *effects.entered(op)):
+                if isinstance(handle.type, ir.TileType):
+                    self._owner[self.of(handle)] = self.of(source)
 
     def of(self, value: ir.Value) -> str:
         """The name that stands for a tile's memory."""

@@ -46,10 +46,10 @@ def _array(state: State, d: ir.DType, result: ir.Value) -> None:
     array = ir.Value(state.name("l"), ir.LocalArrayType(dims, d))
     emitted(state, ir.Op("declare_local_array", results=(array,)))
     at = tuple(state.masked(state.scalar(ir.INDEX), below(n - 1)) for n in dims)
-    given = (("array", 1), ("indices", len(at)))
+    groups = (("array", 1), ("indices", len(at)))
     value = state.scalar(d)
-    emitted(state, ir.Op("local_array_set", (array, *at, value), groups=(*given, ("value", 1))))
-    emitted(state, ir.Op("local_array_get", (array, *at), results=(result,), groups=given))
+    emitted(state, ir.Op("local_array_set", (array, *at, value), groups=(*groups, ("value", 1))))
+    emitted(state, ir.Op("local_array_get", (array, *at), results=(result,), groups=groups))
 
 
 def _structure(state: State, d: ir.DType, result: ir.Value) -> None:

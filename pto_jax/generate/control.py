@@ -299,8 +299,8 @@ class _Sync:
             last = self.op(op, last)
         if last is not None and (not body or not traits_of(body[-1]).terminator):
             self.barrier()
-        made, self.ops = self.ops, outer
-        return made
+        ops, self.ops = self.ops, outer
+        return ops
 
     def op(self, op: Op, last: Op | None) -> Op | None:
         """Add an operation; what the next one has to wait for."""

@@ -84,6 +84,11 @@ def spread(items: Sequence[_T], count: int) -> list[_T]:
 # -- samples -----------------------------------------------------------------------------------------
 
 
+def _kinds(sample: Sample, profile: str) -> set[object]:
+    """What rules branch by: the profile, and whether elements are floats or integers."""
+    return {profile, *(t.dtype.is_float for t in sample.types.values() if isinstance(t, TileType))}
+
+
 def _features(sample: Sample, profile: str) -> set[object]:
     types = types_shown(sample)
     apart = {(profile, feature) for feature in (*types, *sample.attrs.items())}
@@ -112,14 +117,15 @@ def _wider(sample: Sample) -> Sample:
 
 
 def _covering(pairs: Sequence[tuple[Sample, str]], count: int) -> list[tuple[Sample, str]]:
-    candidates = [(sample, profile, _features(sample, profile)) for sample, profile in pairs]
-    chosen, shown = list[tuple[Sample, str]](), set[object]()
+    candidates = [(pair, _kinds(*pair), _features(*pair)) for pair in pairs]
+    chosen, shown, kinds = list[tuple[Sample, str]](), set[object](), set[object]()
     while candidates and len(chosen) < count:
-        best = max(candidates, key=lambda c: len(c[2] - shown))
-        if best[2] <= shown:
+        pair, kind, features = max(candidates, key=lambda c: (len(c[1] - kinds), len(c[2] - shown)))
+        if features <= shown:
             break
-        chosen.append(best[:2])
-        shown |= best[2]
+        chosen.append(pair)
+        shown |= features
+        kinds |= kind
     return chosen
 
 

@@ -55,9 +55,9 @@ def crash(seed: int, index: int, message: str) -> Failure:
     return Failure(index, case_id(seed, index), "crashed", cause=cause, message=message)
 
 
-def alone(found: Failure) -> Batch:
+def alone(failure: Failure) -> Batch:
     """A block of one case that gave no outcome."""
-    return Batch(found.index, 1, Counter({found.kind: 1}), Counter(), failures=(found,))
+    return Batch(failure.index, 1, Counter({failure.kind: 1}), Counter(), failures=(failure,))
 
 
 class Tally:

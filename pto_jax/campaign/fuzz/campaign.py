@@ -234,17 +234,17 @@ def failures(store: Store, known: frozenset[str] = frozenset()) -> int:
 
 def _store(setup: Setup) -> Store:
     """A new store, or the one to be continued."""
-    wanted = identity(setup.plan)
+    plan = identity(setup.plan)
     if not setup.resume or setup.store is None or not Path(setup.store).exists():
         bins = {} if setup.plan.goal is None else {"bins": _bins(setup.plan)}
-        return Store.create(setup.store, {**wanted, **bins, "started": time.time()})
+        return Store.create(setup.store, {**plan, **bins, "started": time.time()})
     store = Store.open(setup.store)
     campaign = store.campaign()
     longer = setup.plan.count > campaign["count"]
     if longer:
         # More of the same cases; blocks that ended with the last one go on.
         campaign["count"] = setup.plan.count
-    differing = differences(campaign, wanted)
+    differing = differences(campaign, plan)
     if differing:
         store.close()
         raise errors.ArgumentError(

@@ -358,8 +358,8 @@ def _address(scheduler: str) -> str:
     """The address of a scheduler, from the file in which it wrote it where that is named."""
     if not Path(scheduler).is_file():
         return scheduler
-    told = read_json(scheduler)
-    address = told.get("address") if isinstance(told, dict) else None
+    content = read_json(scheduler)
+    address = content.get("address") if isinstance(content, dict) else None
     if not isinstance(address, str):
         raise ArgumentError(f"--scheduler {scheduler}: no scheduler is reached: the file names no address")
     return address

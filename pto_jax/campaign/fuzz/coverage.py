@@ -114,8 +114,8 @@ def optional(instruction: Instruction) -> tuple[str, ...]:
 
 def operands_part(instruction: Instruction, there: Collection[str]) -> str:
     """The part of a cell that says which optional operands are there."""
-    known = optional(instruction)
-    return "+".join(n for n in known if n in there) or NO_OPERANDS if known else "-"
+    choices = optional(instruction)
+    return "+".join(n for n in choices if n in there) or NO_OPERANDS if choices else "-"
 
 
 def region_of(tile: TileType) -> Region:

@@ -90,7 +90,7 @@ class Subject:
         """What tells it from other subjects, and is the same in every process."""
         return f"{self.program.digest}:{self.function.name}:{self.profile.name}"
 
-    def grid(self, wanted: int | None, rng: np.random.Generator) -> int:
+    def grid(self, blocks: int | None, rng: np.random.Generator) -> int:
         """A number of blocks: what is wanted, else more than one where the program asks for its number.
 
         Tiles that are arguments belong to one block.
@@ -99,7 +99,7 @@ class Subject:
             return 1
         numbered = any(traits_of(op).launch in ("block", "blocks") for op in self.program.walk())
         numbered |= self.ranks is not None and any(a.name in BLOCK_NUMBERS for a in self.function.args)
-        return wanted or (int(rng.integers(1, BLOCKS + 1)) if numbered else 1)
+        return blocks or (int(rng.integers(1, BLOCKS + 1)) if numbered else 1)
 
 
 @dataclass(eq=False)
@@ -119,21 +119,21 @@ class Programs:
     @staticmethod
     def of(plan: Plan) -> Programs:
         """The programs of a plan; PtoError when none can be executed."""
-        made = Programs(plan.seed, plan.grid, mutate=plan.mutate)
+        programs = Programs(plan.seed, plan.grid, mutate=plan.mutate)
         kinds = {m.partition(":")[0] for m in (plan.reference, plan.tested)}
-        made.exact = exact = any(kinds <= alike for alike in _ALIKE)
+        programs.exact = exact = any(kinds <= alike for alike in _ALIKE)
         for file in plan.programs:
             for profile in plan.profiles or (None,):
                 try:
-                    made.subjects += _subjects(file, profile, plan, exact)
+                    programs.subjects += _subjects(file, profile, plan, exact)
                 except FileError:
                     raise
                 except PtoError as error:
-                    made.notes.append(batch.Note(_rejection(file, profile, error), rejected=True))
-        made.notes += [note for s in made.subjects for note in _uncompared(s)]
-        if not made.subjects:
-            raise PtoError("\n".join(["no program can be executed", *(n.text for n in made.notes)]))
-        return made
+                    programs.notes.append(batch.Note(_rejection(file, profile, error), rejected=True))
+        programs.notes += [note for s in programs.subjects for note in _uncompared(s)]
+        if not programs.subjects:
+            raise PtoError("\n".join(["no program can be executed", *(n.text for n in programs.notes)]))
+        return programs
 
     def case(self, index: int, attempt: int) -> Case:
         """The case of an index, with the contents of one attempt; programs take turns."""
@@ -155,8 +155,8 @@ class Programs:
         entry = None if subject.program.fragment else subject.function.name
         ulp = subject.ulp
         program, profile = subject.program, subject.profile
-        given = (inputs, ulp, grid, entry, origin, subject.ranks)
-        return Case(identity, self.seed, index, profile, program, *given)
+        rest = (inputs, ulp, grid, entry, origin, subject.ranks)
+        return Case(identity, self.seed, index, profile, program, *rest)
 
 
 @lru_cache(maxsize=4)
@@ -190,9 +190,9 @@ def _subjects(file: str, profile: str | None, plan: Plan, exact: bool) -> list[S
     program = resolve(with_entry(api.load(file))).program
     target = api.resolve_profile(program, profile)
     api.verify(program, target, raise_on_error=True)
-    listed = [f for f in program.entries if f.body.ops] if entry is None else []
+    entries = [f for f in program.entries if f.body.ops] if entry is None else []
     subjects = []
-    for function in listed or [select_entry(program, entry)]:
+    for function in entries or [select_entry(program, entry)]:
         for a in function.args:
             if not isinstance(a.type, provenance.GlobalTypes | TileType | VectorType | ScalarType):
                 where = "fragment" if function.name == FRAGMENT else f"function {function.name}"
@@ -210,9 +210,9 @@ def _subjects(file: str, profile: str | None, plan: Plan, exact: bool) -> list[S
 
 def _rejection(file: str, profile: str | None, error: PtoError) -> str:
     """Why a file is left out, its first errors one below the other."""
-    listed = [d for d in error.diagnostics if d.severity == "error"]
-    shown = [d.render() if d.span else f"{file}: {d}" for d in listed[:SHOWN]] or [f"{file}: {error}"]
-    more = [f"{file}: {len(listed) - SHOWN} more errors"] if len(listed) > SHOWN else []
+    problems = [d for d in error.diagnostics if d.severity == "error"]
+    shown = [d.render() if d.span else f"{file}: {d}" for d in problems[:SHOWN]] or [f"{file}: {error}"]
+    more = [f"{file}: {len(problems) - SHOWN} more errors"] if len(problems) > SHOWN else []
     under = f" ({profile})" if profile else ""
     return "\n".join([f"{file}: rejected{under}", *shown, *more])
 
@@ -231,7 +231,7 @@ def _inputs(
 ) -> Iterator[tuple[str, Input]]:
     """An input for every argument. Tiles whose valid sizes are open mostly have the same."""
     style = STYLES[number % len(STYLES)]
-    wanted = _region(rng, (1 << 16, 1 << 16))
+    shared = _region(rng, (1 << 16, 1 << 16))
     scalars = {
         a.name: draw_scalar(rng, a.type.dtype, style, subject.pool, late)
         for a in subject.arguments
@@ -260,7 +260,7 @@ def _inputs(
         else:
             words = np.ascontiguousarray(draw(rng, t.dtype, shape, style)).view(t.dtype.word)
         if isinstance(t, TileType) and not t.is_static:
-            own = _region(rng, t.shape) if rng.random() < (0.0 if late else 0.3) else wanted
+            own = _region(rng, t.shape) if rng.random() < (0.0 if late else 0.3) else shared
             yield a.name, Input(t, words.reshape(t.shape), _fitted(t, own))
         else:
             yield a.name, Input(t, words)
@@ -426,16 +426,18 @@ class CaseExecutor(Executor):
             for outcome in self._outcomes(range(first, first + step), ulp):
                 yield self._piece(outcome, ulp)
 
-    def _piece(self, found: comparison.Outcome | batch.Failure, ulp: Mapping[int, Histograms]) -> batch.Batch:
-        if isinstance(found, batch.Failure):
-            return batch.alone(found)
-        index = found.case.index
+    def _piece(
+        self, result: comparison.Outcome | batch.Failure, ulp: Mapping[int, Histograms]
+    ) -> batch.Batch:
+        if isinstance(result, batch.Failure):
+            return batch.alone(result)
+        index = result.case.index
         failures: tuple[batch.Failure, ...] = ()
-        if found.is_failure:
-            record = self._recorder(found, self._reference, self._tested)
-            failures = (failure(found, record),)
-        coverage = of_program(found.case.program) if found.kind in comparison.COMPARED else Counter[str]()
-        kinds, refusals = Counter[str]({found.kind: 1}), Counter(set(found.refusals))
+        if result.is_failure:
+            record = self._recorder(result, self._reference, self._tested)
+            failures = (failure(result, record),)
+        coverage = of_program(result.case.program) if result.kind in comparison.COMPARED else Counter[str]()
+        kinds, refusals = Counter[str]({result.kind: 1}), Counter(set(result.refusals))
         return batch.Batch(index, 1, kinds, coverage, ulp[index].to_json(), failures, refusals)
 
     def _outcomes(
@@ -443,8 +445,8 @@ class CaseExecutor(Executor):
     ) -> Iterator[comparison.Outcome | batch.Failure]:
         """What became of each case; distances are counted in the histograms of its index."""
 
-        def watch(case: Case, wanted: targets.Run, found: targets.Run) -> None:
-            ulp[case.index].add_case(case, wanted, found)
+        def watch(case: Case, expected: targets.Run, actual: targets.Run) -> None:
+            ulp[case.index].add_case(case, expected, actual)
 
         pending = list(indices)
         for attempt in range(self._source.attempts):
@@ -483,11 +485,11 @@ class CaseExecutor(Executor):
         """The case without what devices are known to refuse, and why; None where nothing is left."""
         reasons: tuple[str, ...] = ()
         for refusals in self._refusals:
-            made, more = refusals.accepted(case)
+            rest, more = refusals.accepted(case)
             reasons += more
-            if made is None:
+            if rest is None:
                 return None, reasons
-            case = made
+            case = rest
         return case, reasons
 
     def _made(self, index: int, attempt: int) -> Case | batch.Failure:

@@ -103,8 +103,8 @@ def _generated(plan: Plan) -> Explanation:
     for case in cases:
         cells.update(coverage.of_program(case.program))
     having = Counter(name for case in cases for name in {op.name for op in case.program.walk()})
-    known = isa.instructions().keys() | isa.micro_operations().keys()
-    instructions = Counter({n: count for n, count in having.items() if n in known})
+    names = isa.instructions().keys() | isa.micro_operations().keys()
+    instructions = Counter({n: count for n, count in having.items() if n in names})
     return Explanation(
         f"{SAMPLE} programs, {cells.total() / SAMPLE:.1f} instructions in each",
         (
@@ -190,10 +190,10 @@ def _of_cells(cells: Counter[str], parts: Sequence[str]) -> Iterator[_Property]:
         yield _Property(part, counted)
 
 
-def _lines_of(made: Explanation, shown: int | None) -> Iterator[str]:
+def _lines_of(explanation: Explanation, shown: int | None) -> Iterator[str]:
     """The lines of the table, of long properties the most and the least frequent values only."""
-    yield made.what
-    for p in made.properties:
+    yield explanation.what
+    for p in explanation.properties:
         total = p.total or p.counts.total()
         ranked = [(n, f"{100 * c / total:.1f} %") for n, c in p.counts.most_common() if c]
         yield f"{p.name}: {len(ranked)}"

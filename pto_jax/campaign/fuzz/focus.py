@@ -62,10 +62,10 @@ class Focus:
             unknown = [name for name in values if name not in allowed]
             if unknown:
                 raise ArgumentError(f"--{option} {unknown[0]}", allowed=" ".join(allowed))
-        known = generated() | MADE.keys() | generated_micro()
+        names = generated() | MADE.keys() | generated_micro()
         for name in self.only:
-            if name not in known:
-                raise ArgumentError(f"--only {name}: no generated instruction{suggestion(name, known)}")
+            if name not in names:
+                raise ArgumentError(f"--only {name}: no generated instruction{suggestion(name, names)}")
         for text in self.weights:
             _factor(text)
 
@@ -75,20 +75,20 @@ class Focus:
         if options.micro or (below and below == frozenset(self.only)):
             return self._kernels(options, below)
         others = frozenset(self.only) - below
-        made = others & MADE.keys()
+        statements = others & MADE.keys()
         if self.only or self.dtypes or self.layouts:
             # What programs of these kinds have does not follow the focus.
             options = replace(options, cores=0.0, overlaps=0.0)
         narrowed = replace(
-            with_statements(options, made),
-            only=(others - made) or options.only,
+            with_statements(options, statements),
+            only=(others - statements) or options.only,
             dtypes=frozenset(self.dtypes),
             layouts=frozenset(self.layouts),
             regions=tuple(k for k in REGIONS if k in self.regions),
             uneven=0.0 if self.regions else options.uneven,
             recipes=tuple(r for r in RECIPES if r in self.values) or options.recipes,
             factors=(*options.factors, *map(_factor, self.weights)),
-            turns=0 if made or self.weights else options.turns,
+            turns=0 if statements or self.weights else options.turns,
         )
         having = tuple(p for p in narrowed.profiles if select(p, narrowed).names)
         if not having:
@@ -183,9 +183,9 @@ def generated() -> frozenset[str]:
 
 def _factor(text: str) -> tuple[str, float]:
     name, _, number = text.partition("=")
-    known: Iterable[str] = (*CLASSES, *generated(), *generated_micro())
-    if name not in known:
-        raise ArgumentError(f"--weight {text}: no instruction or class {name}{suggestion(name, known)}")
+    names: Iterable[str] = (*CLASSES, *generated(), *generated_micro())
+    if name not in names:
+        raise ArgumentError(f"--weight {text}: no instruction or class {name}{suggestion(name, names)}")
     try:
         factor = float(number)
     except ValueError:

@@ -150,17 +150,17 @@ class Aimed:
     def case(self, index: int, attempt: int = 0) -> Case:
         """The case of an index, the same for every attempt; PtoError where no program can be made."""
         turn, which = divmod(index, len(self.bins))
-        wanted, usual = self.bins[which], self.options[(turn + which) % len(self.options)]
+        aim, usual = self.bins[which], self.options[(turn + which) % len(self.options)]
         last: Case | PtoError | None = None
         for number in range(TRIES):
             plain = number >= TRIES // 2
             base = replace(STRAIGHT, profiles=usual.profiles, recipes=usual.recipes) if plain else usual
             try:
-                case = self._made(number, index, aimed(base, wanted, alone=plain, kernels=self.kernels))
+                case = self._made(number, index, aimed(base, aim, alone=plain, kernels=self.kernels))
             except PtoError as error:
                 last = last or error
                 continue
-            if any(map(wanted.has, coverage.of_program(case.program))):
+            if any(map(aim.has, coverage.of_program(case.program))):
                 return case
             last = case
         if isinstance(last, Case):
@@ -175,7 +175,7 @@ class Aimed:
 
 
 @lru_cache(maxsize=1 << 12)
-def aimed(options: Options, wanted: Bin, *, alone: bool, kernels: bool = False) -> Options:
+def aimed(options: Options, aim: Bin, *, alone: bool, kernels: bool = False) -> Options:
     """Options with which operations of a bin are frequent; ``alone`` with few other instructions.
 
     >>> b = Bin(("tcvt", "f16", "*", "odd", "*", "*", "loop"))
@@ -183,33 +183,35 @@ def aimed(options: Options, wanted: Bin, *, alone: bool, kernels: bool = False) 
     >>> sorted(made.only), made.dtypes, made.regions, made.control
     (['tcvt'], frozenset({'f16'}), ('odd',), 0.6)
     """
-    if wanted["instruction"] in generated_micro():
-        return _aimed_below(options, wanted, alone=alone)
-    if wanted["instruction"] in MADE:
+    if aim["instruction"] in generated_micro():
+        return _aimed_below(options, aim, alone=alone)
+    if aim["instruction"] in MADE:
         plain = replace(options, cores=0.0, overlaps=0.0)
-        return _with_control(with_statements(plain, (wanted["instruction"],)), wanted["control"])
-    name, element, layout = wanted["instruction"], wanted["type"], wanted["layout"]
-    made = replace(
+        return _with_control(with_statements(plain, (aim["instruction"],)), aim["control"])
+    name, element, layout = aim["instruction"], aim["type"], aim["layout"]
+    narrowed = replace(
         kernels_only(options) if kernels else options,
-        only=frozenset({name} if alone else {name, *_beside(wanted, options)}),
+        only=frozenset({name} if alone else {name, *_beside(aim, options)}),
         dtypes=frozenset({element} - {ANY, "-"}),
         layouts=frozenset({layout} - {ANY, "-"}),
         factors=(*options.factors, (name, _MORE)),
         turns=0,
-        attributes=_SURELY if wanted["attribute"] != ANY else options.attributes,
+        attributes=_SURELY if aim["attribute"] != ANY else options.attributes,
     )
-    made = _with_control(made, wanted["control"])
-    if kinds := tuple(k for k in coverage.REGIONS if k == wanted["region"]):
-        made = replace(made, regions=kinds, uneven=0.0)
-    having = tuple(p for p in made.profiles if name in select(p, made).names)
-    return replace(made, profiles=having or made.profiles, only=made.only if having else frozenset({name}))
+    narrowed = _with_control(narrowed, aim["control"])
+    if kinds := tuple(k for k in coverage.REGIONS if k == aim["region"]):
+        narrowed = replace(narrowed, regions=kinds, uneven=0.0)
+    having = tuple(p for p in narrowed.profiles if name in select(p, narrowed).names)
+    return replace(
+        narrowed, profiles=having or narrowed.profiles, only=narrowed.only if having else frozenset({name})
+    )
 
 
-def _aimed_below(options: Options, wanted: Bin, *, alone: bool) -> Options:
+def _aimed_below(options: Options, aim: Bin, *, alone: bool) -> Options:
     """Options of kernels with a micro-operation of a bin; ``alone`` with nothing but what it needs."""
-    name, element = wanted["instruction"], wanted["type"]
+    name, element = aim["instruction"], aim["type"]
     base = micro_options(options)
-    beside = _scattered(generated_micro(), wanted)
+    beside = _scattered(generated_micro(), aim)
     return _with_control(
         replace(
             base,
@@ -220,7 +222,7 @@ def _aimed_below(options: Options, wanted: Bin, *, alone: bool) -> Options:
             factors=(*options.factors, (name, _MORE)),
             turns=0,
         ),
-        wanted["control"],
+        aim["control"],
     )
 
 
@@ -231,14 +233,14 @@ def _with_control(options: Options, control: str) -> Options:
     return replace(options, functions=_SURELY, calls=_CALLS) if control == "call" else options
 
 
-def _beside(wanted: Bin, options: Options) -> list[str]:
+def _beside(aim: Bin, options: Options) -> list[str]:
     """Some instructions for the programs of a bin, others for another bin."""
     names = {n for p in options.profiles for n in catalogue(p, options.elements)}
-    return _scattered(names, wanted)
+    return _scattered(names, aim)
 
 
-def _scattered(names: Collection[str], wanted: Bin) -> list[str]:
-    return sorted(names, key=lambda n: hashlib.sha256(f"{wanted}:{n}".encode()).digest())[:_BESIDE]
+def _scattered(names: Collection[str], aim: Bin) -> list[str]:
+    return sorted(names, key=lambda n: hashlib.sha256(f"{aim}:{n}".encode()).digest())[:_BESIDE]
 
 
 #: Most bins of a goal.
@@ -265,21 +267,21 @@ def parse_goal(text: str, name: str, profiles: Sequence[ProfileName] = PROFILE_N
     """
     source = _Source(text, name)
     try:
-        told = tomllib.loads(text)
+        table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         at = re.search(r"at line (\d+), column (\d+)", str(error))
         place = f"{name}:{at[1]}:{at[2]}" if at else f"{name}:{text.count(chr(10)) + 1}"
         what = re.sub(r" \(at .*\)$", "", str(error))
         raise errors.ArgumentError(f"{place}: no TOML: {what}") from None
-    source.keys(told, ("at_least", "bins"), None)
-    listed = told.get("bins")
-    if not isinstance(listed, list) or not listed or not all(isinstance(e, dict) for e in listed):
+    source.keys(table, ("at_least", "bins"), None)
+    entries = table.get("bins")
+    if not isinstance(entries, list) or not entries or not all(isinstance(e, dict) for e in entries):
         source.fail(None, "bins", "a goal has one [[bins]] or more, each with an instruction")
-    usual = source.number(told, None, 1)
+    usual = source.number(table, None, 1)
     bins: dict[tuple[str, ...], int] = {}
-    for number, told_of_one in enumerate(listed):
-        entry = _Entry(source, number, told_of_one, tuple(profiles))
-        at_least = source.number(told_of_one, number, usual)
+    for number, content in enumerate(entries):
+        entry = _Entry(source, number, content, tuple(profiles))
+        at_least = source.number(content, number, usual)
         for parts in entry.crossed():
             bins[parts] = max(bins.get(parts, 0), at_least)
             if len(bins) > MOST:
@@ -332,10 +334,10 @@ class _Source:
         value = table.get(key)
         if value is None:
             return None
-        listed = [value] if isinstance(value, str) else value
-        if not isinstance(listed, list) or not listed or not all(isinstance(v, str) for v in listed):
+        texts = [value] if isinstance(value, str) else value
+        if not isinstance(texts, list) or not texts or not all(isinstance(v, str) for v in texts):
             self.fail(entry, key, f"{key}: got {value!r:.40}; allowed: a string, or a list of strings")
-        return tuple(dict.fromkeys(listed))
+        return tuple(dict.fromkeys(texts))
 
 
 @dataclass
@@ -369,27 +371,27 @@ class _Entry:
                     self._nothing(part, said)
 
     def _instructions(self) -> Iterator[str]:
-        listed = self.listed["instruction"]
-        if listed is None:
+        texts = self.listed["instruction"]
+        if texts is None:
             self.source.fail(self.number, "bins", f"no instruction; allowed: names, {' '.join(CLASSES)}, *")
-        for said in listed:
+        for said in texts:
             names = [n for n in sorted(generated()) if said in (ANY, isa.instructions()[n].cls)]
             name = canonical(said)
-            known = generated() | MADE.keys() | generated_micro()
-            if not names and name not in known:
-                hint = suggestion(name, (*known, *CLASSES))
+            table = generated() | MADE.keys() | generated_micro()
+            if not names and name not in table:
+                hint = suggestion(name, (*table, *CLASSES))
                 message = f"no generated instruction or class {said}{hint}"
                 self.source.fail(self.number, "instruction", message, said)
             yield from names or [name]
 
     def _values(self, part: str, name: str) -> list[tuple[str, str]]:
         """What a part of an instruction's bins may be: as it is said in the file, and as cells spell it."""
-        listed = self.listed[part]
-        if listed is None:
+        texts = self.listed[part]
+        if texts is None:
             return [(ANY, ANY)]
         declared = _declared(part, name, self.profiles)
         results: list[tuple[str, str]] = []
-        for said in listed:
+        for said in texts:
             self._check(part, said)
             results += [(said, value) for value in declared if _means(said, value)]
         return results
@@ -408,11 +410,11 @@ class _Entry:
     def _nothing(self, part: str, said: str) -> NoReturn:
         names = list(self._instructions())
         declared = dict.fromkeys(v for n in names for v in _declared(part, n, self.profiles))
-        known = " ".join(declared) or "nothing"
+        choices = " ".join(declared) or "nothing"
         which = names[0] if len(names) == 1 else f"any of the {len(names)} instructions"
         on = "" if set(self.profiles) == set(PROFILE_NAMES) else f" on {' '.join(self.profiles)}"
         message = (
-            f"{part} {said}: no operation of {which}{on} is such with the other values; declared: {known}"
+            f"{part} {said}: no operation of {which}{on} is such with the other values; declared: {choices}"
         )
         self.source.fail(self.number, part, message[:600], said)
 
@@ -439,8 +441,8 @@ def _declared(part: str, name: str, profiles: tuple[ProfileName, ...]) -> tuple[
         on_tiles = any(o.kind == "tile" for o in isa.instructions()[name].operands)
         return REGIONS if on_tiles else ("-",)
     if part == "attribute":
-        listed = isa.instructions()[name].attributes
-        return tuple(f"{a.name}={shown(m)}" for a in listed for m in a.choices)
+        attributes = isa.instructions()[name].attributes
+        return tuple(f"{a.name}={shown(m)}" for a in attributes for m in a.choices)
     column = {"type": 0, "layout": 1, "operands": 2}[part]
     return tuple(dict.fromkeys(kind[column] for p in profiles for kind in _kinds(name, p)))
 
@@ -449,7 +451,7 @@ def _declared_below(part: str, name: str) -> tuple[str, ...]:
     """The values that a part may have for a micro-operation."""
     operation = isa.micro_operations()[name]
     if part == "attribute":
-        return tuple(f"{n}={value}" for n, listed in operation.choices.items() for value in listed)
+        return tuple(f"{n}={value}" for n, choices in operation.choices.items() for value in choices)
     if part == "type":
         return tuple(dict.fromkeys(s.shown for s in micro_samples.catalogue().get(name, ())))
     return ("-",)

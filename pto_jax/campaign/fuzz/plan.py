@@ -107,15 +107,15 @@ class Plan:
     @staticmethod
     def of_json(values: Mapping[str, Any]) -> Plan:
         """The plan of the values that a store keeps; ArgumentError for values that are none of a plan."""
-        told = {f.name: values[f.name] for f in dataclasses.fields(Plan) if f.name in values}
-        for name, value in told.items():
+        fields = {f.name: values[f.name] for f in dataclasses.fields(Plan) if f.name in values}
+        for name, value in fields.items():
             check = _CHECKS.get(name)
             if check is None or not check(value):
                 raise ArgumentError(
                     f"the store holds a damaged plan of its campaign: {name} is {value!r:.60}"
                 )
-        focus, ranks = told.pop("focus", {}), told.pop("ranks", None)
-        table: dict[str, Any] = {k: tuple(v) if isinstance(v, list | dict) else v for k, v in told.items()}
+        focus, ranks = fields.pop("focus", {}), fields.pop("ranks", None)
+        table: dict[str, Any] = {k: tuple(v) if isinstance(v, list | dict) else v for k, v in fields.items()}
         table["ranks"] = None if ranks is None else Ranks.of_json(ranks)
         return Plan(focus=Focus(**{k: tuple(v) for k, v in focus.items()}), **table)
 
@@ -139,8 +139,8 @@ def aims(goal: str, bins: Sequence[Bin]) -> tuple[Aim, ...]:
     """
     table: dict[Aim, None] = {}
     for b in bins:
-        known = any(b["instruction"] in names(p) for p in PROFILE_NAMES)
-        plain = known and b["control"] in (ANY, "straight") and b["layout"] in (ANY, "row", "col")
+        by_arrays = any(b["instruction"] in names(p) for p in PROFILE_NAMES)
+        plain = by_arrays and b["control"] in (ANY, "straight") and b["layout"] in (ANY, "row", "col")
         if plain and b["region"] in (ANY, *_REGIONS):
             dtype = "" if b["type"] == ANY else b["type"]
             table[Aim(b["instruction"], dtype, _REGIONS.get(b["region"], ()))] = None
@@ -168,7 +168,7 @@ def in_lockstep(plan: Plan) -> Plan:
     return replace(plan, lockstep=True, batch=batch, opcodes=opcodes, span=span)
 
 
-def form_of(given: Form | None, tested: str, other: bool) -> Form:
+def form_of(form: Form | None, tested: str, other: bool) -> Form:
     """The form of generated programs: functions over pointers for commands when nothing is said.
 
     ``other`` programs are the user's, or made as arrays, and have a form of their own.
@@ -176,17 +176,17 @@ def form_of(given: Form | None, tested: str, other: bool) -> Form:
     >>> form_of(None, "dut:./sim {program}", False), form_of(None, "jit", False)
     ('kernel', 'any')
     """
-    if other and given == "kernel":
+    if other and form == "kernel":
         raise ArgumentError(
             "got --form kernel with --programs or --lockstep", allowed="with generated programs"
         )
-    return given or ("kernel" if tested.startswith("dut") and not other else "any")
+    return form or ("kernel" if tested.startswith("dut") and not other else "any")
 
 
-def seconds_of(given: float | None, tested: str) -> float:
+def seconds_of(seconds: float | None, tested: str) -> float:
     """Seconds for which a failure is made small: with a device its calls alone count."""
-    if given is not None:
-        return given
+    if seconds is not None:
+        return seconds
     return UNHURRIED if is_device(tested) else SHRINK_SECONDS
 
 
@@ -199,8 +199,8 @@ def _names(value: Any) -> bool:
 
 
 def _focus(value: Any) -> bool:
-    known = {f.name for f in dataclasses.fields(Focus)}
-    return isinstance(value, dict) and value.keys() <= known and all(map(_names, value.values()))
+    fields = {f.name for f in dataclasses.fields(Focus)}
+    return isinstance(value, dict) and value.keys() <= fields and all(map(_names, value.values()))
 
 
 def _or_none(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -265,7 +265,7 @@ def identity(plan: Plan) -> dict[str, Any]:
 
 
 def differences(
-    stored: Mapping[str, Any], wanted: Mapping[str, Any], ignored: Iterable[str] = INCIDENTAL
+    stored: Mapping[str, Any], plan: Mapping[str, Any], ignored: Iterable[str] = INCIDENTAL
 ) -> list[str]:
     """What differs, one text each.
 
@@ -274,8 +274,8 @@ def differences(
     """
     lines = []
     left = set(ignored) | {"schema"}
-    for key in [k for k in dict.fromkeys((*wanted, *stored)) if k not in left]:
-        a, b = stored.get(key), wanted.get(key)
+    for key in [k for k in dict.fromkeys((*plan, *stored)) if k not in left]:
+        a, b = stored.get(key), plan.get(key)
         if isinstance(a, dict) and isinstance(b, dict):
             lines += [f"{key}.{text}" for text in differences(a, b, ())]
         elif a != b:

@@ -245,20 +245,20 @@ def _uninterrupted() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _parts(start: int, count: int, told: int | None) -> list[Span]:
+def _parts(start: int, count: int, suspect: int | None) -> list[Span]:
     """Some cases in parts: the one that was told of first and what is beside it, else halves.
 
     >>> _parts(8, 8, 10), _parts(8, 8, None), _parts(8, 8, 3)
     ([(10, 1), (8, 2), (11, 5)], [(8, 4), (12, 4)], [(8, 8)])
     """
     end = start + count
-    if told is None:
-        listed = [(start, count // 2), (start + count // 2, count - count // 2)]
-    elif start <= told < end:
-        listed = [(told, 1), (start, told - start), (told + 1, end - told - 1)]
+    if suspect is None:
+        spans = [(start, count // 2), (start + count // 2, count - count // 2)]
+    elif start <= suspect < end:
+        spans = [(suspect, 1), (start, suspect - start), (suspect + 1, end - suspect - 1)]
     else:
-        listed = [(start, count)]
-    return [(s, n) for s, n in listed if n]
+        spans = [(start, count)]
+    return [(s, n) for s, n in spans if n]
 
 
 def _serve(plan: Plan, connection: Connection, cells: MutableSequence[int]) -> None:

@@ -140,10 +140,10 @@ class Store:
         """Blocks in the order of their cases, each with its worker, seconds and time."""
         return self._batches("")
 
-    def _batches(self, where: str, *given: int) -> Iterator[tuple[Batch, str, float, float]]:
+    def _batches(self, where: str, *values: int) -> Iterator[tuple[Batch, str, float, float]]:
         columns = ("start", "count", "kinds", "coverage", "ulp", "refusals", "worker", "seconds", "finished")
         query = f"SELECT {self._selected(*columns)} FROM batch {where} ORDER BY start"
-        for start, count, kinds, coverage, ulp, refusals, *times in self.rows(query, *given):
+        for start, count, kinds, coverage, ulp, refusals, *times in self.rows(query, *values):
             contents = (Counter(json.loads(kinds)), Counter(json.loads(coverage)), ulp)
             refused = Counter(json.loads(refusals or "{}"))
             yield Batch(start, count, *contents, self._failures(start), refused), *times

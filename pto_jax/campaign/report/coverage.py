@@ -99,8 +99,8 @@ class Coverage:
     @property
     def pairs(self) -> tuple[int, int]:
         """Pairs of instruction and element type that occurred, of those that are declared."""
-        wanted = [(row, d) for row in self.rows for d in row.declared]
-        return sum(row.dtypes.get(d, 0) > 0 for row, d in wanted), len(wanted)
+        pairs = [(row, d) for row in self.rows for d in row.declared]
+        return sum(row.dtypes.get(d, 0) > 0 for row, d in pairs), len(pairs)
 
     def by_class(self) -> dict[str, list[Row]]:
         """The rows of each class of instructions."""

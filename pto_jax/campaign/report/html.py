@@ -106,7 +106,7 @@ def histogram(a: Accuracy, width: int = 236, height: int = 128) -> str:
     return "".join([*parts, "</svg>"])
 
 
-def nice(highest: float, wanted: int = 5) -> Sequence[float]:
+def nice(highest: float, ticks: int = 5) -> Sequence[float]:
     """Round numbers from 0 to at least ``highest``.
 
     >>> nice(870.0), nice(0.0), nice(0.03)
@@ -114,8 +114,8 @@ def nice(highest: float, wanted: int = 5) -> Sequence[float]:
     """
     if highest <= 0:
         return [0.0]
-    size = 10.0 ** math.floor(math.log10(highest / wanted))
-    step = next(size * k for k in (1, 2, 5, 10) if highest / (size * k) <= wanted)
+    size = 10.0 ** math.floor(math.log10(highest / ticks))
+    step = next(size * k for k in (1, 2, 5, 10) if highest / (size * k) <= ticks)
     return [round(i * step, 12) for i in range(math.ceil(highest / step - 1e-9) + 1)]
 
 
@@ -218,7 +218,7 @@ def page(report: model.CampaignReport) -> str:
         program=lambda cause: marked(brief(cause.evidence.program), cause.first.instruction),
         accuracy_groups=groups | {f"Measured, {n}": a for n, a in report.measured.items()},
         ulp_table=_ulp_table,
-        apart=lambda listed: [a for a in listed if a.histogram.worst or a.histogram.nan],
+        apart=lambda rows: [a for a in rows if a.histogram.worst or a.histogram.nan],
         missed=[row for row in bins if row[1] < row[2]],
         met=[row for row in bins if row[1] >= row[2]],
         levels=[least(n, _highest(coverage)) for n in range(1, LEVELS + 1)],
@@ -290,11 +290,11 @@ def _element(f: Failure) -> dict[str, Any]:
     return {k: v for k, v in f.detail.items() if k not in ("origin", "types")}
 
 
-def _ulp_table(listed: Sequence[model.Accuracy]) -> tuple[list[str], list[list[object]]]:
+def _ulp_table(accuracies: Sequence[model.Accuracy]) -> tuple[list[str], list[list[object]]]:
     """Head and rows of the table of distances."""
-    starts = sorted({s for a in listed for s in a.histogram.counts})
+    starts = sorted({s for a in accuracies for s in a.histogram.counts})
     rows: list[list[object]] = []
-    for a in listed:
+    for a in accuracies:
         h = a.histogram
         bound = "none" if a.bound is None else a.bound
         rows.append(
@@ -353,9 +353,9 @@ def _heat(
         n = count(r, column)
         return Cell(column, n, allowed(r, column), level(n, highest) if n else 0)
 
-    listed = {id(r) for r in rows}
+    shown = {id(r) for r in rows}
     groups = [
-        (cls, [(r.instruction, [cell(r, k) for k in columns]) for r in members if id(r) in listed])
+        (cls, [(r.instruction, [cell(r, k) for k in columns]) for r in members if id(r) in shown])
         for cls, members in c.by_class().items()
     ]
     return HeatMap(columns, [(cls, members) for cls, members in groups if members])

@@ -89,7 +89,7 @@ def _broadcasts(sample: Sample) -> bool:
     return all(a in (1, b) for t in tiles for a, b in zip(t.shape, dst.shape, strict=True))
 
 
-def _measure(found: Histograms, machine: Engine, sample: Sample, elements: int) -> None:
+def _measure(histograms: Histograms, machine: Engine, sample: Sample, elements: int) -> None:
     program, dst = to_program(sample), sample.types["dst"]
     formula, ranges = sample.instruction.formula(sample.form), sample.instruction.accuracy.ranges
     assert isinstance(dst, TileType)
@@ -102,8 +102,8 @@ def _measure(found: Histograms, machine: Engine, sample: Sample, elements: int) 
             t: Any = inputs[name].type
             inputs[name] = Input(t, drawn(r, rng, d, inputs[name].words.shape))
         case = Case("", _SEED, index, CPU_SIM, program, inputs, {})
-        wanted = reference(formula, d, {n: inputs[n].words for n in names})
-        _count(found, sample, wanted, machine.run(case).outputs["dst"].words)
+        expected = reference(formula, d, {n: inputs[n].words for n in names})
+        _count(histograms, sample, expected, machine.run(case).outputs["dst"].words)
 
 
 def reference(formula: Formula, d: DType, operands: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
@@ -128,10 +128,10 @@ def _zeros(t: Any) -> Input:
     return Input(t, np.zeros(t.shape if isinstance(t, TileType) else (), t.dtype.word))
 
 
-def _count(found: Histograms, sample: Sample, wanted: NDArray[Any], words: NDArray[Any]) -> None:
+def _count(histograms: Histograms, sample: Sample, expected: NDArray[Any], words: NDArray[Any]) -> None:
     d = element_type(sample.types["dst"])
     assert d is not None
-    nan_wanted, nan_found = is_nan(d, wanted), is_nan(d, words)
+    nan_wanted, nan_found = is_nan(d, expected), is_nan(d, words)
     numbers = ~(nan_wanted | nan_found)
-    distances = ulp_distance(d, wanted[numbers], words[numbers])
-    found.add(sample.instruction.name, d.name, distances, int((nan_wanted ^ nan_found).sum()))
+    distances = ulp_distance(d, expected[numbers], words[numbers])
+    histograms.add(sample.instruction.name, d.name, distances, int((nan_wanted ^ nan_found).sum()))

@@ -100,8 +100,8 @@ def _read(database: sqlite3.Connection, name: str) -> Contents:
     query = """SELECT start, case_index, case_id, kind, profile, instruction, cause, message, folder, detail
                FROM failure ORDER BY case_index"""
     for start, index, *texts, folder, detail in database.execute(query):
-        known: tuple[Any, ...] = (int(index), *(text or "" for text in texts))
-        failure = replace(Failure(*known), folder=folder or None, detail=json.loads(detail or "{}"))
+        fields: tuple[Any, ...] = (int(index), *(text or "" for text in texts))
+        failure = replace(Failure(*fields), folder=folder or None, detail=json.loads(detail or "{}"))
         contents.failures.append(failure)
         failing[int(start)].append(failure.cause)
     causes = set[str]()
@@ -157,7 +157,7 @@ def evidence(folder: str | Path | None) -> Evidence:
         inputs = _numbers(where / "inputs.npz")
         results = (where / name for name in ("expected.npz", "got.npz"))
         # A machine that crashed gave no results.
-        wanted, got = (_numbers(file) if file.is_file() else {} for file in results)
+        expected, got = (_numbers(file) if file.is_file() else {} for file in results)
     except FileError as error:
         return Evidence(missing=str(error).splitlines()[0])
     about: Mapping[str, Any] = content if isinstance(content, dict) else {}
@@ -166,7 +166,7 @@ def evidence(folder: str | Path | None) -> Evidence:
         program,
         _text(about, "message"),
         tuple(_inputs(inputs)),
-        tuple(_differences(wanted, got)),
+        tuple(_differences(expected, got)),
         _text(about, "only"),
         tuple(map(str, origin)) if isinstance(origin, list) else (),
     )
@@ -204,17 +204,17 @@ def _elements(array: _Array) -> str:
     """
     places = np.argwhere(_raw_words(array) != 0)
     if array.size > ELEMENTS >= len(places):
-        listed = [
+        counts = [
             f"[{', '.join(map(str, place))}] {_shown(array[tuple(place)])}" for place in places.tolist()
         ]
-        return "  ".join([*listed, "others 0"]) if listed else "all 0"
+        return "  ".join([*counts, "others 0"]) if counts else "all 0"
     more = " ..." if array.size > ELEMENTS else ""
     return " ".join(map(_shown, array.reshape(-1)[:ELEMENTS])) + more
 
 
-def _differences(wanted: Mapping[str, _Array], got: Mapping[str, _Array]) -> Iterator[str]:
+def _differences(arrays: Mapping[str, _Array], got: Mapping[str, _Array]) -> Iterator[str]:
     """The first elements of each result that differ in a bit, in its valid region, other NaNs aside."""
-    for name, expected in islice(wanted.items(), ARRAYS):
+    for name, expected in islice(arrays.items(), ARRAYS):
         actual = got.get(name)
         if name.endswith(REGION) or actual is None:
             continue
@@ -224,7 +224,7 @@ def _differences(wanted: Mapping[str, _Array], got: Mapping[str, _Array]) -> Ite
         differs = _raw_words(expected) != _raw_words(actual)
         if expected.dtype.kind == "f":
             differs &= ~(np.isnan(expected) & np.isnan(actual))
-        valid = wanted.get(name + REGION)
+        valid = arrays.get(name + REGION)
         if valid is not None and valid.shape == (2,) and valid.dtype.kind in "iu" and differs.ndim == 2:
             differs[int(valid[0]) :] = False
             differs[:, int(valid[1]) :] = False
@@ -397,7 +397,7 @@ class CampaignReport:
                 for b, n in goal.reached(self.bins, self.cells)
             ],
             "ulp": [_plain_accuracy(a) for a in self.ulp],
-            "measured": {n: [_plain_accuracy(a) for a in listed] for n, listed in self.measured.items()},
+            "measured": {n: [_plain_accuracy(a) for a in rows] for n, rows in self.measured.items()},
         }
 
 
@@ -434,8 +434,8 @@ def _ordered(kinds: Counter[str]) -> dict[str, int]:
 def _profiles(campaign: Mapping[str, Any]) -> list[ProfileName]:
     """The profiles a campaign may use: those it names, or all."""
     named = campaign.get("profiles") or campaign.get("profile") or ()
-    listed = [named] if isinstance(named, str) else list(named)
-    return [p for p in PROFILE_NAMES if p in listed] or list(PROFILE_NAMES)
+    names = [named] if isinstance(named, str) else list(named)
+    return [p for p in PROFILE_NAMES if p in names] or list(PROFILE_NAMES)
 
 
 def _causes(contents: Contents) -> Iterator[Cause]:

@@ -20,7 +20,7 @@ def text(report: model.CampaignReport) -> str:
     """The whole report: outcomes, failures, throughput, accuracy, coverage, options."""
     parts: list[Iterable[str]] = [] if not report.campaign else [_head(report), _failures(report)]
     parts += [_accuracy("ULP distances", report.ulp)] if report.ulp else []
-    parts += [_accuracy(f"measured accuracy, {n}", listed) for n, listed in report.measured.items()]
+    parts += [_accuracy(f"measured accuracy, {n}", rows) for n, rows in report.measured.items()]
     if report.campaign:
         parts += [goal.goal_lines(report.bins, report.cells, len(report.bins))] if report.bins else []
         parts += [_throughput(report), _coverage(report.coverage), _options(report)]
@@ -89,12 +89,12 @@ def _throughput(r: model.CampaignReport) -> Iterator[str]:
         yield f"{line}  highest {highest:,.1f}"
 
 
-def _accuracy(title: str, listed: Sequence[model.Accuracy]) -> Iterator[str]:
+def _accuracy(title: str, accuracies: Sequence[model.Accuracy]) -> Iterator[str]:
     yield from _titled(title)
-    starts = [s for s in (0, 1, 2, 3, 4, 8) if any(a.histogram.counts[s] for a in listed)]
+    starts = [s for s in (0, 1, 2, 3, 4, 8) if any(a.histogram.counts[s] for a in accuracies)]
     head = ["instruction", "type", "bound", "elements", "worst", *map(ulp.label, starts), "16-", "NaN"]
     rows = [head]
-    for a in listed:
+    for a in accuracies:
         h = a.histogram
         rows.append(
             [
