@@ -123,10 +123,9 @@ def slot_views(function: Function) -> Iterator[tuple[Value, Value]]:
     """Pairs of a view that is a slot in global memory, and the view or pointer of all slots."""
     handles = {v.name: e.memory for e in ends(function) for v in e.op.results}
     for op in uses(function, "allocate", "pop"):
-        end = end_of(function, op)
-        memory = end.memory if end is not None else None
-        if end is None:
-            memory = next((handles[v.name] for v in op.ins if v.name in handles), None)
+        named = [handles[v.name] for v in op.ins if v.name in handles]
+        end = end_of(function, op) if not named else None
+        memory = end.memory if end is not None else next(iter(named), None)
         if memory is not None:
             slots = [v for v in (*op.results, *op.ins[:1]) if not isinstance(v.type, TileType)]
             yield from ((v, memory) for v in slots if v.name not in handles)

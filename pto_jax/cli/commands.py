@@ -243,11 +243,16 @@ def parser() -> argparse.ArgumentParser:
     )
 
     sub = command("fmt", _fmt, "Print a program, optionally in another spelling.")
-    sub.add_argument("file", metavar="FILE")
+    sub.add_argument("file", nargs="?", metavar="FILE")
+    sub.add_argument("--example", metavar="NAME", help="a shipped example instead of a file")
     sub.add_argument("--form", choices=("as", "ssa", "dps", "generic"), help="syntax of the instructions")
     options.add_language(sub)
 
-    options.add_examples(sub, ("fmt k.pto --form ssa", "as | ssa | dps"))
+    options.add_examples(
+        sub,
+        ("fmt k.pto --form ssa", "as | ssa | dps"),
+        ("fmt --example softmax > softmax.pto", "a file for verify, cost, races and memory"),
+    )
 
     sub = command("conformance", _conformance, "Run test vectors and count results per instruction.")
     sub.add_argument("paths", nargs="*", metavar="PATH", help="vector file, or a folder of them")
@@ -356,8 +361,7 @@ def _run(args: argparse.Namespace) -> int:
     from . import ranks
     from .run import run
 
-    if (args.file is None) == (args.example is None):
-        raise ArgumentError("got no program, or two", allowed="either a FILE or --example NAME")
+    _require_program(args)
     watching = args.trace is not None or args.stop is not None
     watch = options.Watch(args.trace, args.trace_limit, args.trace_lanes, args.stop) if watching else None
     chosen = options.of_command(options.RunOptions, args, watch=watch, **rank_options.given(args))
@@ -367,6 +371,11 @@ def _run(args: argparse.Namespace) -> int:
         rank_options.require_ranks(args, schedule=None, moves="issue", sync="auto")
     (ranks.run if on_ranks else run)(chosen)
     return options.ACCEPTED
+
+
+def _require_program(args: argparse.Namespace) -> None:
+    if (args.file is None) == (args.example is None):
+        raise ArgumentError("got no program, or two", allowed="either a FILE or --example NAME")
 
 
 def _diff(args: argparse.Namespace) -> int:
@@ -400,12 +409,15 @@ def _verify(args: argparse.Namespace) -> int:
 
 def _fmt(args: argparse.Namespace) -> int:
     from ..api import load
+    from ..examples import example
     from ..files import write_text
+    from ..isa.history import as_written
     from ..text import print_program
 
+    _require_program(args)
+    program = load(args.file or example(args.example).path, language=args.language)
     # Text for other tools: written as it is, not as a terminal may see it.
-    program = load(args.file, language=args.language)
-    write_text("-", print_program(program, form=args.form).rstrip("\n") + "\n")
+    write_text("-", print_program(as_written(program), form=args.form).rstrip("\n") + "\n")
     return options.ACCEPTED
 
 

@@ -75,7 +75,7 @@ def scale_of(number: object) -> Value:
 
 def ring(op: Op, scope: Scope) -> Ring:
     """The ring that an operation goes through: that of its handle, else that of its number."""
-    handle = next((o for o in (scope[v] for v in op.ins if not op.groups) if isinstance(o, Ring)), None)
+    handle = next((o for o in map(scope.__getitem__, op.ins) if isinstance(o, Ring)), None)
     if handle is not None:
         return handle
     number = op.attrs.get("id", 0)

@@ -3,7 +3,7 @@
 The table has changes that concern no single instruction, and names that later versions do not read.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from enum import IntEnum
 from functools import cache
@@ -77,18 +77,41 @@ def said(name: str, found: Mapping[str, AttrValue], language: Unwritten) -> dict
     }
 
 
+def _changed(program: Program, change: Callable[[Op], Op]) -> Program:
+    """A program with other operations, those of regions before those that hold them."""
+
+    def changed(op: Op) -> Op:
+        return change(replace(op, regions=tuple(replace(r, ops=ops(r.ops)) for r in op.regions)))
+
+    def ops(old: tuple[Op, ...]) -> tuple[Op, ...]:
+        return tuple(map(changed, old))
+
+    bodies = (replace(f.body, ops=ops(f.body.ops)) for f in program.functions)
+    functions = (replace(f, body=body) for f, body in zip(program.functions, bodies, strict=True))
+    return replace(program, functions=tuple(functions))
+
+
 def written_out(program: Program, language: Language = PRESENT) -> Program:
     """A program whose operations say what those of a version do, implied where texts do not write it."""
 
     def written(op: Op) -> Op:
         more = said(op.name, op.attrs, unwritten(language))
-        regions = tuple(replace(r, ops=tuple(map(written, r.ops))) for r in op.regions)
         attributes = tuple(sorted({**more, **op.attrs}.items())) if more else op.attributes
-        return replace(op, attributes=attributes, implied=(*op.implied, *more), regions=regions)
+        return replace(op, attributes=attributes, implied=(*op.implied, *more))
 
-    bodies = (replace(f.body, ops=tuple(map(written, f.body.ops))) for f in program.functions)
-    functions = (replace(f, body=body) for f, body in zip(program.functions, bodies, strict=True))
-    return replace(program, functions=tuple(functions))
+    return _changed(program, written)
+
+
+def as_written(program: Program) -> Program:
+    """A program without the attributes that its text leaves out, where the present version means the same."""
+
+    def bare(op: Op) -> Op:
+        own = {k: v for k, v in op.attrs.items() if k not in op.implied}
+        meant = said(op.name, own, unwritten(PRESENT))
+        more = {k: op.attrs[k] for k in op.implied if k in op.attrs and op.attrs[k] != meant.get(k)}
+        return replace(op, attributes=attrs({**own, **more}))
+
+    return _changed(program, bare)
 
 
 def spelled_out(program: Program, profile: Profile) -> Program:
@@ -99,13 +122,9 @@ def spelled_out(program: Program, profile: Profile) -> Program:
 
     def spelled(op: Op) -> Op:
         missing = said(op.name, op.attrs, changed) if op.name in changed else {}
-        regions = tuple(replace(r, ops=tuple(map(spelled, r.ops))) for r in op.regions)
-        more = _meant(op, missing, profile) if missing else {}
-        return replace(op, attributes=attrs({**op.attrs, **more}), regions=regions) if more or regions else op
+        return replace(op, attributes=attrs({**op.attrs, **_meant(op, missing, profile)})) if missing else op
 
-    bodies = (replace(f.body, ops=tuple(map(spelled, f.body.ops))) for f in program.functions)
-    functions = (replace(f, body=body) for f, body in zip(program.functions, bodies, strict=True))
-    return replace(program, functions=tuple(functions))
+    return _changed(program, spelled)
 
 
 def _meant(op: Op, missing: Iterable[str], profile: Profile) -> dict[str, AttrValue]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from .. import isa
 from ..analysis.roots import hands_token
 from ..errors import Diagnostic
-from ..interpreter import Operand, Scope, TileRef
+from ..interpreter import Operand, Scope, TileRef, View
 from ..interpreter.cores import Block, Core
 from ..interpreter.fifo import receivers, ring, split_of
 from ..ir import Op, Pipe
@@ -255,13 +255,17 @@ class Signals:
     def fifo(self, turn: Turn, op: Op, scope: Scope, core: str, phases: Sequence[Phase]) -> None:
         """A slot of a pipe between cores: what was complete before its push is so behind its pop.
 
-        A pop holds back the whole core, on A5 the pipe that waits for the slot.
+        A pop holds back the whole core, on A5 the pipe that waits for the slot. Slots in global memory are
+        written by stores and read by loads of their own.
         """
         kind, cube, shared = effects.traits_of(op).fifo, turn.core.kind == "cube", turn.shared
         if not (shared.has("cube") and shared.has("vector")):
             return
         through, pipe = ring(op, scope), effects.pipe_of(op)
         waits = phases[0].pipe if kind == "pop" and phases and self._is("a5") else Pipe.ALL
+        if isinstance(through.memory, View):
+            pipe = Pipe.MTE2 if kind in ("pop", "free") else Pipe.FIX if cube else Pipe.MTE3
+            waits = pipe if waits != Pipe.ALL else waits
         self.slots = through.slots
         sends = kind in ("push", "allocate")
         key = through.to_vector if cube == sends else through.to_cube

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
+from pto_jax.api import resolve_profile
 from pto_jax.cli.main import main
-from pto_jax.examples import example
+from pto_jax.examples import EXAMPLES, ON_RANKS, example
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 TILE = "!pto.tile_buf<vec, 16x16xf32>"
@@ -111,6 +112,16 @@ def test_fmt_prints_the_same_program_in_another_spelling(form: str, shell: Shell
     assert pto.parse(shell.out) == pto.load(path)
 
 
+@pytest.mark.parametrize("name", [*EXAMPLES, *ON_RANKS])
+def test_fmt_writes_an_example_as_its_author_did(name: str, shell: Shell) -> None:
+    assert shell("fmt", "--example", name) == 0, shell.err
+    text, program = shell.out, pto.load(example(name).path)
+    assert pto.parse(text) == program
+    profile = resolve_profile(program, None).name
+    findings = [(d.rule, d.severity) for d in pto.verify(pto.parse(text), profile)]
+    assert findings == [(d.rule, d.severity) for d in pto.verify(program, profile)]
+
+
 @pytest.mark.slow
 def test_conformance_prints_a_table_and_writes_json(shell: Shell) -> None:
     report = shell.folder / "report.json"
@@ -165,6 +176,7 @@ USAGE: dict[str, tuple[list[str], str]] = {
     "folder as program": (["run", "."], "got a folder"),
     "verify nothing": (["verify"], "required: FILE"),
     "verify missing": (["verify", "none.pto"], "none.pto: no such file"),
+    "nothing to print": (["fmt"], "either a FILE or --example"),
     "unknown form": (["fmt", "x.pto", "--form", "c"], "got 'c'; allowed: as, ssa, dps, generic"),
     "missing vectors": (["conformance", "none.npz"], "none.npz: no such file"),
     "unwritable": (

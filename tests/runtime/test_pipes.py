@@ -58,8 +58,9 @@ def program(arch: str, cube: str, vector: str, x: str = "f32", y: str = "f32", s
 
 
 def accepted(made: pto.Program) -> pto.Program:
-    """The program, which is accepted and reads back."""
+    """The program, which is accepted, reads back and lacks no order."""
     assert [d for d in pto.verify(made) if d.severity == "error"] == []
+    assert pto.races(made) == []
     assert pto.parse(str(made)) == made
     return made
 
@@ -273,6 +274,139 @@ def test_each_vector_core_has_its_half_of_a_slot_in_global_memory(agree: Agree, 
     x = RNG.integers(-4, 5, (16, 16)).astype(np.float32)
     out = agree(made, x, np.zeros((8, 16, 16), np.float32), np.zeros((16, 16), np.float32), 0)
     np.testing.assert_array_equal(out["y"], -(x @ x))
+
+
+def slots_in_turn(split: int, push: str = "late", free: str = "late") -> pto.Program:
+    """Three slots through a pipe of two: the view is another one after every talloc and every tpop."""
+    rows, cols = ((16, 16), (8, 16), (16, 8))[split]
+    entry, tile, part = (
+        f"!pto.tensor_view<{rows}x{cols}xf32>",
+        vec("f32", rows, cols),
+        whole("f32", rows, cols),
+    )
+    acc = ACC.format("f32", "")
+
+    def pipe(slot: str, r: int, c: int) -> str:
+        return f"""
+        %slots = pto.make_tensor_view %s, shape = [%c{r}, %c{c}], strides = [%c16, %c1] : {slot}
+        %pipe = pto.initialize_l2g2l_pipe {{dir_mask = 1, slot_size = 1024, slot_num = 2, flag_base = 0}}
+          (%slots : {slot}) -> !pto.pipe
+        %e = pto.declare_global -> {slot}
+        """
+
+    def placed(place: str, line: str, at: str) -> str:
+        return line if place == at else ""
+
+    pushed = f"pto.tpush(%e, %pipe : {SLOT}, !pto.pipe) {{split = {split}}}"
+    freed = f"pto.tfree(%e, %pipe : {entry}, !pto.pipe) {{split = {split}}}"
+    cube = f"""{pipe(SLOT, 16, 16)}
+    {product("f32", acc)}
+    scf.for %i = %c0 to %c3 step %c1 {{
+      pto.talloc(%e, %pipe : {SLOT}, !pto.pipe) {{split = {split}}}
+      %we = pto.partition_view %e, offsets = [%c0, %c0], sizes = [%c16, %c16] : {SLOT} -> {whole("f32")}
+      {placed(push, pushed, "early")}
+      pto.tstore ins(%acc : {acc}) outs(%we : {whole("f32")})
+      {placed(push, pushed, "late")}
+      pto.tmatmul.acc ins(%acc, %left, %right : {acc}, {LEFT}, {RIGHT}) outs(%acc : {acc})
+    }}
+    """
+    half = """
+    %core64 = pto.get_subblock_idx
+    %core = arith.index_cast %core64 : i64 to index
+    %start = arith.muli %core, %c8 : index
+    """
+    window = ("%c0, %c0", "%start, %c0", "%c0, %start")[split]
+    vector = f"""{pipe(entry, rows, cols)}{half if split else ""}
+    %yv = pto.make_tensor_view %y, shape = [%c16, %c16], strides = [%c16, %c1] : {VIEW}
+    %wy = pto.partition_view %yv, offsets = [{window}], sizes = [%c{rows}, %c{cols}] : {VIEW} -> {part}
+    %t = pto.alloc_tile : {tile}
+    %sum = pto.alloc_tile : {tile}
+    pto.tload ins(%wy : {part}) outs(%sum : {tile})
+    scf.for %i = %c0 to %c3 step %c1 {{
+      pto.tpop(%e, %pipe : {entry}, !pto.pipe) {{split = {split}}}
+      %we = pto.partition_view %e, offsets = [%c0, %c0], sizes = [%c{rows}, %c{cols}] : {entry} -> {part}
+      {placed(free, freed, "early")}
+      pto.tload ins(%we : {part}) outs(%t : {tile})
+      {placed(free, freed, "late")}
+      pto.tadd ins(%sum, %t : {tile}, {tile}) outs(%sum : {tile})
+    }}
+    pto.tstore ins(%sum : {tile}) outs(%wy : {part})
+    """
+    return program("a5", cube, vector)
+
+
+@pytest.mark.instructions("declare_global", "talloc")
+@pytest.mark.parametrize("split", [0, 1, 2])
+def test_a_declared_view_is_each_slot_of_a_pipe_in_its_turn(agree: Agree, split: int) -> None:
+    made = accepted(slots_in_turn(split))
+    x = RNG.integers(-4, 5, (16, 16)).astype(np.float32)
+    y = agree(made, x, np.zeros((8, 16, 16), np.float32), np.zeros((16, 16), np.float32), 0)["y"]
+    np.testing.assert_array_equal(y, 6 * (x @ x))
+
+
+@pytest.mark.parametrize("flaw", [{"push": "early"}, {"free": "early"}], ids=str)
+def test_slots_that_are_passed_on_too_early_are_races(flaw: dict[str, str]) -> None:
+    found = pto.races(slots_in_turn(0, **flaw))
+    pairs = {f.second and tuple(sorted((f.first.operation, f.second.operation))) for f in found}
+    assert pairs == {("tload", "tstore")}
+
+
+@pytest.mark.instructions("declare_global", "talloc", "initialize_l2g2l_pipe")
+def test_every_handle_has_its_own_slots_in_global_memory(agree: Agree) -> None:
+    acc, tile, window = ACC.format("f32", ""), vec("f32"), whole("f32")
+
+    def pipes(free: str) -> str:
+        return (
+            "\n".join(
+                f"""
+            %slots{n} = pto.make_tensor_view {buffer}, shape = [%c16, %c16], strides = [%c16, %c1] : {SLOT}
+            %p{n} = pto.initialize_l2g2l_pipe
+              {{dir_mask = 1, slot_size = 1024, slot_num = 2, flag_base = {2 * n}}}
+              (%slots{n} : {SLOT}) -> !pto.pipe
+            %e{n} = pto.declare_global -> {SLOT}
+            """
+                for n, buffer in enumerate(("%s", "%y"))
+            )
+            + free
+        )
+
+    def windows(number: int) -> str:
+        return (
+            f"%w{number} = pto.partition_view %e{number}, offsets = [%c0, %c0], sizes = [%c16, %c16] "
+            f": {SLOT} -> {window}"
+        )
+
+    cube = pipes(product("f32", acc)) + "".join(
+        f"""
+        pto.talloc(%e{n}, %p{n} : {SLOT}, !pto.pipe) {{split = 0}}
+        {windows(n)}
+        pto.tstore ins(%acc : {acc}) outs(%w{n} : {window})
+        pto.tpush(%e{n}, %p{n} : {SLOT}, !pto.pipe) {{split = 0}}
+        pto.tmatmul.acc ins(%acc, %left, %right : {acc}, {LEFT}, {RIGHT}) outs(%acc : {acc})
+        """
+        for n in (0, 1)
+    )
+    vector = pipes(f"%t0 = pto.alloc_tile : {tile}\n%t1 = pto.alloc_tile : {tile}\n") + "".join(
+        f"""
+        pto.tpop(%e{n}, %p{n} : {SLOT}, !pto.pipe) {{split = 0}}
+        {windows(n)}
+        pto.tload ins(%w{n} : {window}) outs(%t{n} : {tile})
+        """
+        for n in (1, 0)
+    )
+    vector += f"""
+    pto.tsub ins(%t1, %t0 : {tile}, {tile}) outs(%t0 : {tile})
+    %all = pto.make_tensor_view %y, shape = [%c160, %c16], strides = [%c16, %c1] : {VIEW}
+    %third = pto.partition_view %all, offsets = [%c32, %c0], sizes = [%c16, %c16] : {VIEW} -> {window}
+    pto.tstore ins(%t0 : {tile}) outs(%third : {window})
+    pto.tfree(%e0, %p0 : {SLOT}, !pto.pipe) {{split = 0}}
+    pto.tfree(%e1, %p1 : {SLOT}, !pto.pipe) {{split = 0}}
+    """
+    made = accepted(program("a5", cube, vector))
+    x = RNG.integers(-4, 5, (16, 16)).astype(np.float32)
+    out = agree(made, x, np.zeros((2, 16, 16), np.float32), np.zeros((10, 16, 16), np.float32), 0)
+    np.testing.assert_array_equal(out["s"], [x @ x, 0 * x])
+    np.testing.assert_array_equal(out["y"][:3], [2 * (x @ x), 0 * x, x @ x])
 
 
 @pytest.mark.instructions("talloc_to_aiv")
