@@ -131,3 +131,11 @@ def by_jax(eqn: Any, values: Any) -> list[Any]:
     with eqn.ctx.manager:
         result = eqn.primitive.bind(*map(jax.numpy.asarray, values), **params)
     return list(result) if eqn.primitive.multiple_results else [result]
+
+
+def scanned(p: dict[str, Any]) -> tuple[int, int, ClosedJaxpr]:
+    """How many constants a scan has and how many values it carries, and its body; trees in JAX 0.12."""
+    if "num_consts" in p:
+        return p["num_consts"], p["num_carry"], p["jaxpr"]
+    fixed, carried, _ = map(len, p["ft_in"].unpack())
+    return fixed, carried, ClosedJaxpr(p["jaxpr"], ())

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import jax
 import numpy as np
 
-from ..lowering.primitives import ClosedJaxpr, Literal, by_jax
+from ..lowering.primitives import ClosedJaxpr, Literal, by_jax, scanned
 
 #: Executes one equation on the values of its operands.
 Step: TypeAlias = Callable[[Any, list[Any]], list[Any]]
@@ -74,11 +74,12 @@ class Interpreter:
 
     def _scan(self, eqn: Any, values: list[Any]) -> list[Any]:
         p = eqn.params
-        n, m, length = p["num_consts"], p["num_carry"], p["length"]
+        n, m, body = scanned(p)
+        length = p["length"]
         fixed, carried, rows = values[:n], values[n : n + m], values[n + m :]
         outputs: list[Any] = [None] * length
         for i in reversed(range(length)) if p["reverse"] else range(length):
-            results = self.evaluate(p["jaxpr"], [*fixed, *carried, *(x[i] for x in rows)])
+            results = self.evaluate(body, [*fixed, *carried, *(x[i] for x in rows)])
             carried, outputs[i] = results[:m], results[m:]
         stacked = [
             np.stack([np.asarray(row[k]) for row in outputs])

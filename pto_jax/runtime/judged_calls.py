@@ -15,7 +15,7 @@ from jax import lax
 from jax.core import Tracer
 
 from ..garbage import seldom_collected
-from ..lowering.primitives import ClosedJaxpr, Jaxpr, Literal, by_jax
+from ..lowering.primitives import ClosedJaxpr, Jaxpr, Literal, by_jax, scanned
 from .state import PackedReport
 
 #: Results by name.
@@ -156,7 +156,7 @@ def _operands(eqn: Any, wanted: Needed) -> Needed:
             condition = inputs(p["cond_jaxpr"].jaxpr, [True])[: p["cond_nconsts"]]
             return condition + inputs(p["body_jaxpr"].jaxpr, carried)[: p["body_nconsts"]] + carried
         case "scan":
-            n, m, traced = _scanned(p)
+            n, m, traced = scanned(p)
             carried = _carried(traced.jaxpr, n, wanted[:m], wanted[m:])
             used = inputs(traced.jaxpr, carried + wanted[m:])
             return used[:n] + carried + used[n + m :]
@@ -230,16 +230,8 @@ def _while(p: dict[str, Any], values: list[Any], wanted: Needed) -> list[Any]:
     return _spread(lax.while_loop(condition, body, _chosen(values[m:], carried)), carried)
 
 
-def _scanned(p: dict[str, Any]) -> tuple[int, int, ClosedJaxpr]:
-    """How many constants a scan has and how many values it carries, and its body; trees in JAX 0.12."""
-    if "num_consts" in p:
-        return p["num_consts"], p["num_carry"], p["jaxpr"]
-    fixed, carried, _ = map(len, p["ft_in"].unpack())
-    return fixed, carried, ClosedJaxpr(p["jaxpr"], ())
-
-
 def _scan(p: dict[str, Any], values: list[Any], wanted: Needed) -> list[Any]:
-    n, count, traced = _scanned(p)
+    n, count, traced = scanned(p)
     m, stacked = n + count, wanted[count:]
     carried = _carried(traced.jaxpr, n, wanted[:count], stacked)
     used = inputs(traced.jaxpr, carried + stacked)[m:]

@@ -77,7 +77,7 @@ def digits(sums: np.ndarray) -> np.ndarray:
         for j in range(n):
             rest, high = int(sums[i, j]), np.zeros(12, int)
             for at in range(12):
-                high[at] = int(np.clip(np.fix(rest / 127), -127, 127))
+                high[at] = int(np.clip(np.trunc(rest / 127), -127, 127))
                 rest -= 127 * high[at]
             assert -128 <= rest <= 127
             out[i, j] = [*high, rest]
