@@ -139,7 +139,7 @@ def _divide(x: Integers, y: Integers, towards: int) -> Integers:
     positive = lax.eq(lax.lt(rest, zero), lax.lt(y, zero))
     other_side = positive if towards > 0 else lax.bitwise_not(positive)
     inexact = lax.bitwise_and(lax.ne(y, zero), lax.ne(rest, zero))
-    next_one = lax.add(quotient, x.dtype.type(towards))
+    next_one = (lax.add if towards > 0 else lax.sub)(quotient, x.dtype.type(1))
     return lax.select(lax.bitwise_and(inexact, other_side), next_one, quotient)
 
 
@@ -251,7 +251,10 @@ def _to_integer(x: Floats, source: DType, result: DType, signed: bool) -> Shaped
     width = native(result).itemsize * 8
     target = find_dtype(f"{'i' if signed else 'u'}{width}") if result != I1 else I64
     words = convert.clamp_to_int(convert.round_whole(value, RoundMode.TRUNC), target, 0)
-    return _truncate(lax.bitcast_convert_type(words, target.numpy), target, result)
+    whole = lax.bitcast_convert_type(words, target.numpy)
+    if result == I1:
+        whole = lax.clamp(whole.dtype.type(-signed), whole, whole.dtype.type(not signed))
+    return _truncate(whole, target, result)
 
 
 def _bitcast(x: Shaped[Array, ""], source: DType, result: DType) -> Shaped[Array, ""]:

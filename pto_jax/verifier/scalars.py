@@ -10,6 +10,9 @@ from ..text.formats import PREDICATES
 from .errors import error_of
 
 _Rule = Callable[[Op], str | None]
+#: Operations on integers as signed ones: their operands, or their result.
+_SIGNED = dict.fromkeys("divsi ceildivsi floordivsi remsi minsi maxsi shrsi extsi sitofp".split(), "ins")
+_SIGNED["fptosi"] = "results"
 _INTEGER = """
     addi subi muli divsi divui ceildivsi ceildivui floordivsi remsi remui andi ori xori shli shrsi shrui
     minsi minui maxsi maxui
@@ -39,8 +42,20 @@ def arith_finding(op: Op) -> Diagnostic | None:
     if rule is None:
         operations = ", ".join(sorted(n.removeprefix("arith.") for n in _RULES if n != CAST))
         return error_of(op, "supported", f"is not supported by this version; of arith it has: {operations}")
-    finding = rule(op)
+    finding = rule(op) or _sign(op)
     return error_of(op, "scalar-types", finding) if finding is not None else None
+
+
+def _sign(op: Op) -> str | None:
+    """A finding where an operation or a predicate on signed integers has an unsigned one."""
+    name, predicate = op.name.removeprefix("arith."), str(op.attrs.get("predicate"))
+    signed = name == "cmpi" and predicate.startswith("s")
+    values = getattr(op, "ins" if signed else _SIGNED.get(name, ""), ())
+    unsigned = next((v for v in values if (d := _dtype(v)) is not None and not _is_signed(d)), None)
+    if unsigned is None:
+        return None
+    fix = f"u{predicate[1:]}" if signed else f"arith.{name.removeprefix('floor').replace('si', 'ui', 1)}"
+    return f"{unsigned} is {unsigned.type}; allowed: a signed integer or index; try: {fix}"
 
 
 def _dtype(value: Value) -> DType | None:
@@ -49,6 +64,10 @@ def _dtype(value: Value) -> DType | None:
 
 def _is_integer(d: DType) -> bool:
     return d.is_integer or d in (I1, INDEX)
+
+
+def _is_signed(d: DType) -> bool:
+    return _is_integer(d) and (d.kind != "uint" or d == I1)
 
 
 def _kind(value: Value, test: Callable[[DType], bool], words: str) -> str | None:
