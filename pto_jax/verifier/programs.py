@@ -45,6 +45,7 @@ from . import control_flow, functions, pipes, scalars, unwritten
 from .capacity import capacity_findings
 from .errors import error_of
 from .overlaps import Place, Reserved, in_reserved, overwritten, shared_bytes
+from .repairs import proposal
 
 __all__ = ["Build", "Limits", "check_op", "run_time_rules", "verify_program"]
 
@@ -110,7 +111,30 @@ class InstructionRules:
             if finding not in diagnostics:
                 message = f"{finding.message} (by constants; an error where it is executed)"
                 diagnostics.append(replace(finding, severity="warning", message=message))
+        wrong = [i for i, d in enumerate(diagnostics) if d.severity == "error"]
+        if wrong and not any(diagnostics[i].fix for i in wrong):
+            at = min(wrong, key=lambda i: _column(diagnostics[i]))
+            fix = self._fix(resolved.op, operand_facts, diagnostics[at].operand)
+            diagnostics[at] = replace(diagnostics[at], fix=fix)
         return diagnostics
+
+    def _fix(self, op: Op, operand_facts: facts.OperandFacts, operand: str | None) -> str:
+        """The lines that can stand in the place of an instruction that breaks a rule."""
+
+        def errors(tried: Op) -> list[Diagnostic]:
+            known = operand_facts if tried.name == op.name else facts.NOTHING
+            objections = check_op(
+                tried,
+                self.profile,
+                constants=known.numbers,
+                shapes=known.extents,
+                layouts=known.layouts,
+                language=self._language,
+                level=self.level,
+            )
+            return [d for d in objections if d.severity == "error"]
+
+        return proposal(op, self.resolved.program, self.profile, errors, operand)
 
     def _objections(
         self, resolved: resolution.ResolvedOp, operand_facts: facts.OperandFacts, valid: Mapping[str, Valid]
@@ -128,6 +152,11 @@ class InstructionRules:
             language=self._language,
             level=self.level,
         )
+
+
+def _column(diagnostic: Diagnostic) -> tuple[int, int]:
+    span = diagnostic.span
+    return (span.line, span.col) if span is not None else (0, 0)
 
 
 def _signature(op: Op, instruction: isa.Instruction | None, operand_facts: facts.OperandFacts) -> _Signature:
@@ -332,10 +361,7 @@ class _Sink:
 
 
 def _in_source_order(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
-    def key(d: Diagnostic) -> tuple[int, int]:
-        return (d.span.line, d.span.col) if d.span is not None else (0, 0)
-
-    return sorted(diagnostics, key=key)
+    return sorted(diagnostics, key=_column)
 
 
 def _within_limits(program: Program, limits: Limits, sink: _Sink) -> bool:
