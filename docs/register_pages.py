@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+from instruction_pages import wrapped
 
 from pto_jax import api, isa, oracle
 from pto_jax.ir import DType, find_dtype
 from pto_jax.isa.micro import MicroOperation
 from pto_jax.manual.micro import FAMILIES, operation_page
 from pto_jax.manual.micro_kernels import MicroKernel, distributions, kernel_of
+from pto_jax.manual.topics import Part
 from pto_jax.pictures.cells import array_cells, draw
 from pto_jax.pictures.svg import Canvas
 
@@ -59,7 +61,7 @@ def _anchor(operation: MicroOperation) -> str:
 def _section(operation: MicroOperation, drawn: dict[str, str]) -> str:
     """The page of an operation one level deeper, its kernel folded, with its picture."""
     page = operation_page(operation)
-    page = replace(page, parts=tuple(p for p in page.parts if p.heading != "See also"))
+    page = replace(page, parts=tuple(_narrow(p) for p in page.parts if p.heading != "See also"))
     lines = page.page("markdown").splitlines()
     lines[0] = f"({_anchor(operation)})=\n\n## {operation.name}\n\n{operation.summary}"
     text = "\n".join(f"**{line[3:]}**" if line.startswith("## ") else line for line in lines)
@@ -74,6 +76,13 @@ def _section(operation: MicroOperation, drawn: dict[str, str]) -> str:
         f"\n\n![Lanes of the operands and results]({operation.name}.svg)" if operation.name in drawn else ""
     )
     return f"{text}{shown}\n"
+
+
+def _narrow(part: Part) -> Part:
+    """A part whose programs have narrow lines."""
+    if part.kind != "program":
+        return part
+    return replace(part, items=[i if i.startswith(">>>") else wrapped(i) for i in part.items])
 
 
 def picture(operation: MicroOperation, *, moves: bool) -> str:
