@@ -38,6 +38,7 @@ from ..ir.program import ENTRY_MARKS
 from ..isa.check import EXPLICIT, Scratch, Valid, check_op, hidden_scratch, run_time_rules, unsupported
 from ..isa.effects import placed, traits_of
 from ..isa.queries import INTTOPTR
+from ..isa.rules.constraints import HARDWARE
 from ..isa.rules.tile_legality import ALIGNMENT, BOXES, check_type
 from ..isa.traits import CAST, GRAPH, structural_traits
 from ..profiles import PROFILES, Profile
@@ -119,13 +120,13 @@ class InstructionRules:
         return diagnostics
 
     def _fix(self, op: Op, operand_facts: facts.OperandFacts, operand: str | None) -> str:
-        """The lines that can stand in the place of an instruction that breaks a rule."""
+        """The hardware that has the instruction as it is, else the lines that can stand in its place."""
 
-        def errors(tried: Op) -> list[Diagnostic]:
+        def errors(tried: Op, profile: Profile = self.profile) -> list[Diagnostic]:
             known = operand_facts if tried.name == op.name else facts.NOTHING
             objections = check_op(
                 tried,
-                self.profile,
+                profile,
                 constants=known.numbers,
                 shapes=known.extents,
                 layouts=known.layouts,
@@ -134,6 +135,10 @@ class InstructionRules:
             )
             return [d for d in objections if d.severity == "error"]
 
+        others = (PROFILES[name] for name in HARDWARE if name != self.profile.name)
+        having = next((p.name for p in others if not errors(op, p)), None)
+        if having is not None and self.profile.name in HARDWARE:
+            return f'profile="{having}"'
         return proposal(op, self.resolved.program, self.profile, errors, operand)
 
     def _objections(

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
+from pto_jax.editors.documents import Document, Settings
+from pto_jax.editors.edits import actions, applied
 from pto_jax.errors import Diagnostic
 from pto_jax.isa import instructions
 from pto_jax.isa.samples.operations import legal_samples, to_program
@@ -220,3 +222,20 @@ def test_an_array_of_numpy_becomes_an_argument() -> None:
 ])  # fmt: skip
 def test_a_view_is_no_array(line: str, got: str) -> None:
     assert got in refused(lambda: run_kernel(line))
+
+
+@pytest.mark.parametrize("name", [n for n in LINES if n != "an index for a number"])
+def test_editors_offer_the_lines_of_a_fix(name: str) -> None:
+    line, wrong, _ = LINES[name]
+    settings = Settings(profile="a2a3")
+    document = Document("k.pto", FUNCTION.replace(line, wrong))
+    first = next(d for d in document.diagnostics(settings) if d.severity == "error")
+    results = [applied(document.source, a.edits) for a in actions(document, first, settings)]
+    assert any(errors(text) == [] for text in results)
+
+
+def test_hardware_that_has_an_operation_is_the_fix() -> None:
+    text = f"%z = tmov %x : {TILE} -> !pto.tile_buf<mat, 16x64xf32, blayout=col_major, slayout=row_major>"
+    (first, *_) = errors(text)
+    assert first.fix == 'profile="a5"'
+    assert not [d for d in pto.verify(pto.parse(text), profile="a5") if d.severity == "error"]
