@@ -126,6 +126,7 @@ def straight_through(
         if given is None or not callable(given):
             got, fix = f"straight_through: {what}: got {given!r:.40}", f"{what}=lambda x: x"
             raise ArgumentError(got, allowed="a function of arrays", fix=fix)
+    assert reference is not None
     name = str(getattr(kernel, "__name__", None) or getattr(kernel, "entry", type(kernel).__name__))
 
     # Unlike a custom_vjp, a custom_jvp serves both modes.
