@@ -55,7 +55,8 @@ def _head() -> str:
 
 
 def _anchor(operation: MicroOperation) -> str:
-    return operation.name.replace(".", "-").replace("_", "-").lower()
+    """What links call the heading of an operation."""
+    return operation.name.replace(".", "")
 
 
 def _section(operation: MicroOperation, drawn: dict[str, str]) -> str:
@@ -63,7 +64,7 @@ def _section(operation: MicroOperation, drawn: dict[str, str]) -> str:
     page = operation_page(operation)
     page = replace(page, parts=tuple(_narrow(p) for p in page.parts if p.heading != "See also"))
     lines = page.page("markdown").splitlines()
-    lines[0] = f"({_anchor(operation)})=\n\n## {operation.name}\n\n{operation.summary}"
+    lines[0] = f"## {operation.name}\n\n{operation.summary}"
     text = "\n".join(f"**{line[3:]}**" if line.startswith("## ") else line for line in lines)
     text = text.replace(
         "**Kernel**\n\n```mlir", "::::{dropdown} Kernel, " + f"{operation.name}.pto\n\n```pto"
