@@ -64,8 +64,8 @@ def _section(operation: MicroOperation, drawn: dict[str, str]) -> str:
     page = operation_page(operation)
     page = replace(page, parts=tuple(_narrow(p) for p in page.parts if p.heading != "See also"))
     lines = page.page("markdown").splitlines()
-    lines[0] = f"## {operation.name}\n\n{operation.summary}"
-    text = "\n".join(f"**{line[3:]}**" if line.startswith("## ") else line for line in lines)
+    body = (f"**{line[3:]}**" if line.startswith("## ") else line for line in lines[1:])
+    text = "\n".join([f"## {operation.name}", "", operation.summary, *body])
     text = text.replace(
         "**Kernel**\n\n```mlir", "::::{dropdown} Kernel, " + f"{operation.name}.pto\n\n```pto"
     )
