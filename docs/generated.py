@@ -17,6 +17,7 @@ from pathlib import Path
 
 import drawings
 import instruction_pages
+import register_pages
 from instruction_pages import table
 
 from pto_jax import isa
@@ -34,6 +35,7 @@ from pto_jax.profiles import PROFILE_NAMES
 #: What is written, relative to the folder of the site.
 FOLDERS = (
     "reference/instructions",
+    "reference/registers",
     "reference/language",
     "reference/tables",
     "reference/commands",
@@ -59,6 +61,7 @@ def write(site: Path) -> None:
 def pages() -> Iterator[tuple[str, str]]:
     """Every page with its name."""
     yield from _instructions()
+    yield from register_pages.pages()
     for topic in topics().values():
         body = manual(topic.name, "markdown").partition("\n")[2]
         title = f"# {topic.title or topic.name.capitalize()}\n\n{topic.summary}"

@@ -133,13 +133,13 @@ def _text(i: Instruction) -> Iterator[str]:
         return
     yield from ("## PTO text", "")
     if i.syntax != "tile":
-        yield from ("```pto", _wrapped(text), "```", "")
+        yield from ("```pto", wrapped(text), "```", "")
         return
     program = api.parse(text)
     yield from ("::::{tab-set}", "")
     for form, title in _FORMS.items():
         printed = _short(print_program(program, form).rstrip("\n"), program)
-        yield from (f":::{{tab-item}} {title}", "", "```pto", _wrapped(printed), "```", "", ":::", "")
+        yield from (f":::{{tab-item}} {title}", "", "```pto", wrapped(printed), "```", "", ":::", "")
     yield from ("::::", "")
 
 
@@ -152,7 +152,7 @@ def _short(text: str, program: object) -> str:
     return text
 
 
-def _wrapped(program: str) -> str:
+def wrapped(program: str) -> str:
     """A program whose long lines are broken between operands and types."""
     lines = []
     for line in program.splitlines():

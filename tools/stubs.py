@@ -14,13 +14,16 @@ from enum import IntEnum
 from itertools import chain
 from pathlib import Path
 
-from pto_jax import isa
+import numpy as np
+
+from pto_jax import api, isa, oracle
 from pto_jax.builder.calls import signatures
 from pto_jax.builder.instructions import names as operation_names
 from pto_jax.generate import options
 from pto_jax.generate.programs import cases
 from pto_jax.ir import Op
 from pto_jax.isa.micro import MicroOperation
+from pto_jax.manual import micro_kernels
 from pto_jax.runtime import op_functions, op_types
 from pto_jax.text.formats import TWO_SPELLINGS, find_format
 
@@ -227,6 +230,7 @@ def _operand(operand: isa.Operand) -> str:
 
 SESSIONS = PACKAGE / "manual" / "sessions.json"
 MICRO_EXAMPLES = PACKAGE / "manual" / "micro.json"
+MICRO_SESSIONS = PACKAGE / "manual" / "micro_sessions.json"
 #: Generated kernels among which an example is looked for.
 _CASES = 40
 
@@ -270,11 +274,26 @@ def _line(operation: MicroOperation, op: Op, text: str) -> str:
     return re.sub(r"%(\w+)", lambda m: "%" + names.get(m[1], m[1]), line.strip())
 
 
+def micro_sessions() -> str:
+    """Calls of the kernels of micro-operations in Python with what they print."""
+    shown = {name: micro_session(kernel) for name, kernel in micro_kernels.kernels().items()}
+    return json.dumps(shown, indent=1, sort_keys=True) + "\n"
+
+
+def micro_session(kernel: micro_kernels.MicroKernel) -> str:
+    """The session of one kernel, which the oracle executes; tests compare it with the engine."""
+    arguments = {a.name: eval(a.array(), {"np": np}) for a in kernel.arguments}
+    results = oracle.run(api.parse(kernel.text()), arguments, profile="a5")
+    lines = [f">>> {line}" for line in kernel.session()]
+    return "\n".join([*lines, str({name: array[:16].tolist() for name, array in results.items()})])
+
+
 def main(arguments: Sequence[str]) -> None:
     """Write the stub files, or with ``--sessions`` what the manual shows of Python."""
     if "--sessions" in arguments:
         SESSIONS.write_text(sessions(), encoding="utf-8")
         MICRO_EXAMPLES.write_text(micro_examples(), encoding="utf-8")
+        MICRO_SESSIONS.write_text(micro_sessions(), encoding="utf-8")
         return
     for path, text in stubs().items():
         path.write_text(text, encoding="utf-8")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from .. import isa
-from ..errors import ArgumentError, Diagnostic, VerifyError
+from ..errors import ArgumentError, Diagnostic, VerifyError, nearest
 from ..ir import AddressSpace, Function, MemRefType, Op, Program, PtrType, Region, Type, Value
 from ..isa import effects, views
 from ..isa.effects import aliased, traits_in, traits_of
@@ -48,7 +48,9 @@ def select_entry(program: Program, entry: str | None) -> Function:
         selected = program.function(entry) if isinstance(entry, str) else None
         if selected is None:
             names = ", ".join(f.name for f in program.functions) or "none"
-            raise ArgumentError(f"entry: got {entry!r}", allowed=names)
+            close = nearest(entry, [f.name for f in program.functions])
+            fix = f'entry="{close}" (--entry {close})' if close else ""
+            raise ArgumentError(f"entry: got {entry!r}", allowed=names, fix=fix)
         return selected
     entries = [f for f in program.entries if f.body.ops]
     if len(entries) == 1:
@@ -56,7 +58,10 @@ def select_entry(program: Program, entry: str | None) -> Function:
     names = ", ".join(f.name for f in program.functions) or "none"
     if not program.functions:
         raise ArgumentError("got a program without a function", allowed="one or more")
-    raise ArgumentError("entry: the program marks none", allowed=names)
+    first = program.functions[0].name
+    raise ArgumentError(
+        "entry: the program marks none", allowed=names, fix=f'entry="{first}" (--entry {first})'
+    )
 
 
 def arguments(program: Program, function: Function) -> tuple[Argument, ...]:

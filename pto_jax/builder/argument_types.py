@@ -95,10 +95,6 @@ def tensor_view(dtype: str | ir.DType, *dims: int | None) -> ir.TensorViewType:
     return ir.TensorViewType(dims, element(dtype))
 
 
-#: Names of the hardware's buffers for the memories of tiles.
-BUFFERS = {"L0A": "left", "L0B": "right", "L0C": "acc", "L1": "mat", "UB": "vec", "BT": "bias"}
-
-
 def member(cls: type[E], given: object, what: str) -> E:
     """A member of an enumeration: itself, its name in any spelling of the text, or its number."""
     from ..text.attributes import words
@@ -106,8 +102,8 @@ def member(cls: type[E], given: object, what: str) -> E:
     chosen = choice(cls, given)
     if chosen is None:
         listed = words(cls)
-        close = BUFFERS.get(str(given).upper(), "") if cls is ir.Loc else ""
-        close = close or errors.nearest(given, listed.split(", "))
+        close = ir.BUFFERS.get(str(given).upper(), "") if cls is ir.Loc else ""
+        close = close or errors.nearest(given, listed.split(", ")) or next(iter(listed.split(", ")[1:]), "")
         fix = f'{what.rpartition(": ")[2]}="{close}"' if close else ""
         fail(f"{what}: got {described(given)}", allowed=listed, fix=fix)
     return chosen

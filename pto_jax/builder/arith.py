@@ -205,8 +205,19 @@ def literal(value: Any, d: DType, what: str, instruction: str | None = None) -> 
         return canonical_float(float(value))
     if result is None:
         allowed = "True or False" if d == I1 else f"{with_article(d)} value or a number that fits {d}"
-        fail(f"{what}: got {value!r}", allowed=f"{allowed}", instruction=instruction)
+        fail(f"{what}: got {value!r}", allowed=allowed, fix=meant(value, d), instruction=instruction)
     return result
+
+
+def meant(value: Any, d: DType) -> str:
+    """The number of a type that another one, or a text, stands for; "" where there is none."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return ""
+    if d == I1:
+        return str(number != 0)
+    return repr(number) if d.is_float else str(int(number)) if number.is_integer() else ""
 
 
 def is_number(value: object) -> bool:

@@ -178,7 +178,9 @@ class _Call:
             operand, value = close
             kind = self.instruction.operand(operand).kind
             self.fail(
-                f"got {described(value)}; allowed: {KINDS.get(kind, kind)}", operand, self.proposed(args)
+                f"got {described(value)}; allowed: {KINDS.get(kind, kind)}",
+                operand,
+                self.proposed(args) or _with_array(value, args, kind),
             )
         arguments = [*map(described, args), *(f"{k}={described(v)}" for k, v in self.operands.items())]
         wanted = dict.fromkeys(self.listed(*s) for s in signatures(self.instruction))
@@ -196,7 +198,10 @@ class _Call:
             return ""
         pairs = list(zip(args, map(ast.unparse, call.args), strict=True))
         keywords = list(map(ast.unparse, call.keywords))
-        for tried in (*permutations(pairs), (*pairs[:1], *pairs)):
+        counts = {len(self.listed(*s)) for s in signatures(self.instruction)}
+        fewer = (pairs[:n] for n in sorted(counts, reverse=True) if n < len(pairs))
+        more = ((*pairs, *[pairs[-1]] * (n - len(pairs))) for n in sorted(counts) if n > len(pairs) > 0)
+        for tried in (*permutations(pairs), (*pairs[:1], *pairs), *fewer, *more):
             if self.fitting([value for value, _ in tried])[0] is not None:
                 texts = [*(text for _, text in tried), *keywords]
                 return f"pto.{python_name(self.name)}({', '.join(texts)})"
@@ -267,6 +272,35 @@ class _Call:
             return self.types
         types = [declared_type(self.instruction.operand(n), {}) for n in destinations]
         return tuple(t for t in types if t is not None)
+
+
+def _with_array(value: Any, args: Sequence[Any], kind: str) -> str:
+    """The call with an array of Python as an argument of the kernel, or as a number; "" for other values."""
+    written = user_code.expression()
+    call = written.tree if written is not None else None
+    shape, dtype = getattr(value, "shape", None), find_dtype(str(getattr(value, "dtype", "")))
+    if kind == "scalar" and isinstance(value, str):
+        return arith.meant(value, F32)
+    if not isinstance(call, ast.Call) or shape is None or dtype is None or len(call.args) != len(args):
+        return ""
+    place = next(i for i, a in enumerate(args) if a is value)
+    text = ast.unparse(call.args[place])
+
+    def called(replaced: str) -> str:
+        texts = [*map(ast.unparse, call.args[:place]), replaced, *map(ast.unparse, call.args[place + 1 :])]
+        return f"{ast.unparse(call.func)}({', '.join(texts)})"
+
+    if not shape:
+        return called(f"float({text})")
+    sizes, name = (1, *shape)[-2:], text if text.isidentifier() else "array"
+    view = f"pto.GlobalTensor({name}, {sizes})"
+    lines = [f'# {name} is an argument of the kernel, of type pto.ptr("{dtype}")']
+    if kind == "gm":
+        return "\n".join(("", *lines, called(view)))
+    if kind != "tile" or len(shape) > 2:
+        return ""
+    made = f'{name}_tile = pto.alloc_tile("{dtype}", {sizes[0]}, {sizes[1]})'
+    return "\n".join(("", *lines, made, f"pto.tload({name}_tile, {view})", called(f"{name}_tile")))
 
 
 KINDS = {
@@ -352,7 +386,7 @@ def _keyword(instruction: isa.Instruction, key: str, value: Any) -> str:
 
 def attribute_value(name: str, attribute: isa.Attribute, given: Any) -> AttrValue:
     """An attribute's value; enumerations also by the names of their members."""
-    what = f"{name}: {attribute.name}"
+    what = attribute.name
     wanted = attribute.type
     if issubclass(wanted, IntEnum):
         return argument_types.member(wanted, given, what)
@@ -363,7 +397,7 @@ def attribute_value(name: str, attribute: isa.Attribute, given: Any) -> AttrValu
     if wanted is int and isinstance(given, str) and given.upper().startswith("EVENT_ID"):
         given = int(given[8:]) if given[8:].isdecimal() else given
     if isinstance(given, bool) != (wanted is bool) or not isinstance(given, wanted):
-        fail(f"{what}: got {given!r}", allowed=f"{wanted.__name__}", instruction=name)
+        fail(f"{what}: got {described(given)}", allowed=wanted.__name__, instruction=name)
     value: AttrValue = given
     return value
 

@@ -302,7 +302,11 @@ class Call:
         return type_
 
 
-def _extents(numbers: Any) -> tuple[int | None, ...]:
+def _extents(numbers: Any, view: ir.Type | None = None) -> tuple[int | None, ...]:
+    if not isinstance(numbers, list | tuple):
+        rank = len(view.dims) if isinstance(view, ir.TensorViewType | ir.PartitionViewType) else 1
+        fix = str([*[1] * (rank - 1), numbers]) if isinstance(numbers, int) else ""
+        places.fail(f"got {described(numbers)}", allowed="a number for each dimension in a list", fix=fix)
     return tuple(None if isinstance(n, Handle) else int(n) for n in numbers)
 
 
@@ -317,7 +321,7 @@ def _derived(
         case "make_tensor_view" if isinstance(d, ir.DType):
             return ir.TensorViewType(_extents(given["shape"]), d)
         case "partition_view" if isinstance(d, ir.DType):
-            return ir.PartitionViewType(_extents(given["sizes"]), d)
+            return ir.PartitionViewType(_extents(given["sizes"], first), d)
         case "global_subview" if isinstance(d, ir.DType):
             return ir.PartitionViewType(_extents(attributes["sizes"]), d)
         case "subset" | "subview" if isinstance(first, ir.TileType):

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import nearest
-from ..ir import F32, BLayout, DType, GlobalLayout, Loc, Pad, SLayout, TileType
+from ..ir import BUFFERS, F32, BLayout, DType, GlobalLayout, Loc, Pad, SLayout, TileType
 from ..isa.views import ALLOC_TILE, MAKE_TENSOR_VIEW
-from .argument_types import BUFFERS, as_type, choice, member, tile_type, two_sizes
+from .argument_types import as_type, choice, member, tile_type, two_sizes
 from .arith import Scalar
 from .body import current
 from .instructions import find

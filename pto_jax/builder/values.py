@@ -283,6 +283,27 @@ class View(Handle):
         """The sizes that the type gives, outermost first, None for those known at run time."""
         return _dims(self.type)
 
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        message = f"got the attribute {name!r} of {self.label}"
+        allowed = "shape, type, name, and loads and stores of tiles"
+        fix = {"rows": "shape[-2]", "cols": "shape[-1]", "dtype": "type.dtype"}.get(name, "shape")
+        raise NoAttributeError(Diagnostic("error", message, here().span, allowed=allowed, fix=fix))
+
+    def _no_arithmetic(self, *_: Any) -> NoReturn:
+        written = user_code.expression()
+        subject = written.text if written is not None else self.label
+        message = f"{subject}: got a view of global memory, which has no Python operators in a kernel"
+        fail(
+            message,
+            allowed="loads of tiles",
+            fix=f"pto.tload(tile, {self.name})" if self.name.isidentifier() else "",
+        )
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _no_arithmetic
+    __rtruediv__ = __matmul__ = __neg__ = _no_arithmetic
+
     def __getitem__(self, offsets: Any) -> Indexed:
         listed = offsets if isinstance(offsets, tuple) else (offsets,)
         if any(isinstance(o, slice) for o in listed):

@@ -352,7 +352,8 @@ class _Walk:
     def figure(
         self, op: Op, declared: isa.Instruction, values: Mapping[str, Value], known: OperandFacts
     ) -> tuple[Figure, tuple[str, ...]]:
-        sized = next((n for n in declared.sized_by if n in values), declared.sized_by[-1])
+        named = declared.sized_by if declared.destinations else tuple(o.name for o in declared.operands)
+        sized = next((n for n in named if n in values), named[-1])
         value = values.get(sized)
         t = value.type if value is not None else None
         if value is None or not isinstance(t, TileType):

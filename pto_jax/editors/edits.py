@@ -185,7 +185,7 @@ def hints(document: Document, start: int, end: int) -> Iterator[tuple[int, str]]
 # -- fixes ---------------------------------------------------------------------------------------------
 
 _MEANT = re.compile(r"did you mean ((?:'[^']+'(?: or )?)+)")
-_FIX = re.compile(r"(?:usual fix|try): (.*)$", re.DOTALL)
+_LIST = re.compile(r"(\w+) = \[.*\]")
 _SETTING = re.compile(r"\b([a-z_]+)\s*=\s*(#?[\w.]+)")
 _TILE = re.compile(r"!pto\.tile(?:_buf)?<[^<>]*>")
 
@@ -219,20 +219,26 @@ def _candidates(document: Document, diagnostic: Diagnostic) -> Iterator[Action]:
     meant = _MEANT.search(diagnostic.message)
     for word in re.findall(r"'([^']+)'", meant[1]) if meant is not None else ():
         yield Action(f"Replace by {word}", (Edit(start, start + span.length, word),))
-    fix = _FIX.search(diagnostic.message)
-    if fix is None:
+    text = diagnostic.fix.partition(" (by constants")[0].strip().strip("`")
+    if not text:
         return
-    text = fix[1].strip().strip("`")
-    if text.startswith(("%", "pto.", "func.", "scf.")) and "\n" not in text:
+    if text.startswith(("%", "pto.", "func.", "scf.")):
         blanks = len(line) - len(line.lstrip())
-        yield Action(f"Replace by {text}", (Edit(first + blanks, first + len(line), text),))
+        written = text.replace("\n", "\n" + line[:blanks])
+        title = f"Replace by {text}" if "\n" not in text else f"Replace by {text.count(chr(10)) + 1} lines"
+        yield Action(title, (Edit(first + blanks, first + len(line), written),))
+    list_ = _LIST.fullmatch(text)
+    for m in re.finditer(rf"\b{list_[1]} = \[[^\]]*\]", line) if list_ is not None else ():
+        yield Action(f"Replace by {text}", (Edit(first + m.start(), first + m.end(), text),))
+    if text.startswith("//"):
+        yield Action(f"Replace by {text}", (Edit(start, start + span.length, text),))
     if text.startswith("!pto."):
         yield from (
             Action(f"Replace by {text}", (Edit(first + m.start(), first + m.end(), text),))
             for m in _TILE.finditer(line)
         )
     pairs = _SETTING.findall(text)
-    if pairs:
+    if pairs and not text.startswith(("%", "pto.")):
         title = "Set " + ", ".join(f"{key}={value}" for key, value in pairs)
         edits = [Edit(first + m.start(), first + m.end(), _with(m[0], pairs)) for m in _TILE.finditer(line)]
         if edits:

@@ -22,6 +22,10 @@ class Loc(IntEnum):
     CTRL = 9
 
 
+#: Names of the hardware's buffers for the memories of tiles.
+BUFFERS = {"L0A": "left", "L0B": "right", "L0C": "acc", "L1": "mat", "UB": "vec", "BT": "bias"}
+
+
 class AddressSpace(IntEnum):
     """Address spaces as the text form numbers them."""
 

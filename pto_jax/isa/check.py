@@ -294,7 +294,7 @@ def _types(bound: Bound, profile: profiles.Profile, op: ir.Op) -> Iterator[Diagn
                 place = _place(value, op)
                 yield Diagnostic(
                     finding.severity,
-                    finding.written(python=place is not None and place.python),
+                    finding.message if place is None else finding.written(python=place.python),
                     place,
                     bound.instruction.name,
                     name,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from math import prod
 
 from .. import ir, profiles
 from ..ir import F32, I64, GlobalLayout, PartitionViewType, PtrType, ScalarType, TensorViewType, Type
@@ -67,11 +68,40 @@ def _valid_range(tile: str) -> Constraint:
     return rule
 
 
+def _meant(site: Site, group: str) -> str | None:
+    """The numbers of a group that agree with the sizes of the view, as the program's language writes them."""
+    view, t = site.values.get("view"), site.types.get("result")
+    whole = site.shapes.get(view.name, ()) if view is not None else site.numbers("shape")
+    given = site.numbers(group)[: len(whole)]
+    dims = extents(t, len(whole)) or ()
+    sizes = [d or 0 for d in (dims if len(dims) == len(whole) else whole)]
+    numbers: list[int | None]
+    if group == "strides":
+        known = [n for n in whole if n is not None]
+        numbers = [prod(known[i + 1 :]) if len(known) == len(whole) else None for i in range(len(whole))]
+    elif group == "offsets":
+        room = [(n or 0) - size for n, size in zip(whole, sizes, strict=True)]
+        if min(room, default=0) < 0:
+            return None
+        numbers = [
+            min(max(n or 0, 0), most) for n, most in zip((*given, *[0] * len(room)), room, strict=False)
+        ]
+    else:
+        numbers = [min(n, size) if n else size for n, size in zip(whole, sizes, strict=True)]
+    if None in numbers or not numbers:
+        return None
+    if site.op.span is not None and site.op.span.python:
+        return str(numbers)
+    names = {site.constants.get(v.name): str(v) for v in reversed(site.op.ins)}
+    written = [names.get(n) for n in numbers]
+    return f"{group} = [{', '.join(n for n in written if n)}]" if None not in written else None
+
+
 def _ranks(counted: str, result: str, groups: tuple[str, ...]) -> Constraint:
     """Groups of numbers have one for each dimension of the view ``counted``."""
     statement = f"one of {', '.join(groups)} per dimension of {counted}, rank 1 to {MAX_RANK}"
 
-    @_forbid("ranks", statement)
+    @_forbid("ranks", statement, fix=_meant)
     def rule(site: Site) -> Iterator[Finding]:
         got = len(site.op.group(groups[0]))
         ranks = {n: len(d) for n in (result, counted) if (d := extents(site.types.get(n), got)) is not None}
@@ -89,8 +119,9 @@ def _ranks(counted: str, result: str, groups: tuple[str, ...]) -> Constraint:
 
 def _extents(result: str, group: str) -> Constraint:
     """Static extents of a type of their rank agree with constant operands; no extent is negative."""
+    agree = f"{group} agree with the static extents of a type of the same rank"
 
-    @_forbid("extents", f"{group} agree with the static extents of a type of the same rank")
+    @_forbid("extents", agree, fix=_meant)
     def rule(site: Site) -> Iterator[Finding]:
         numbers = site.numbers(group)
         dims = extents(site.types.get(result), len(numbers)) or ()
@@ -112,7 +143,7 @@ def _inside(extent: int, length: int) -> str:
     return "the offset 0" if length == extent else f"an offset from 0 to {extent - length}"
 
 
-@_forbid("window", "a window inside the view")
+@_forbid("window", "a window inside the view", fix=_meant)
 def _window(site: Site) -> Iterator[Finding]:
     view = site.values.get("view")
     t = site.types.get("result")

@@ -1,15 +1,12 @@
 """Pages of the manual on micro-operations: all of them by their purpose, and one for each."""
 
-import json
-from functools import cache
-from importlib import resources
-
 from .. import isa
 from ..isa.micro import MicroOperation
+from .micro_kernels import examples, kernel_of, micro_sessions
 from .topics import Part, Topic, program, table
 
 #: Where the operations of each module of declarations stand on the page.
-_FAMILIES = {
+FAMILIES = {
     "predicates": "Masks of a pattern or a count",
     "registers": "Arithmetic, logic, comparison, selection",
     "registers_moves": "Moves of lanes and of bits of masks",
@@ -62,25 +59,17 @@ def _families() -> list[Part]:
     heads = ["operation", "meaning", "operands", "types"]
     return [
         Part(
-            _FAMILIES[family],
+            FAMILIES[family],
             table(heads, [[o.name, o.summary, o.text or "-", o.types or "-"] for o in operations]),
             "table",
         )
-        for family, operations in sorted(isa.micro_families().items(), key=lambda f: [*_FAMILIES].index(f[0]))
+        for family, operations in sorted(isa.micro_families().items(), key=lambda f: [*FAMILIES].index(f[0]))
     ]
 
 
 def _decisions() -> list[str]:
     decisions = {d: None for o in isa.micro_operations().values() for d in o.decisions}
     return [f"{d.question} {d.choice} ({d.source})" for d in decisions]
-
-
-@cache
-def examples() -> dict[str, str]:
-    """A line of a program for each operation that generated kernels have: written by tools.stubs."""
-    stored = resources.files("pto_jax.manual") / "micro.json"
-    lines: dict[str, str] = json.loads(stored.read_text(encoding="utf-8"))
-    return lines
 
 
 def operation_page(operation: MicroOperation) -> Topic:
@@ -90,13 +79,16 @@ def operation_page(operation: MicroOperation) -> Topic:
     vadd: Sum of lanes.
     """
     shown = [examples()[operation.name]] if operation.name in examples() else []
-    kinds = [[letter, " ".join(types)] for letter, types in operation.elements.items()]
+    kernel = kernel_of(operation)
+    session = micro_sessions().get(operation.name)
     words = [[name, " ".join(types)] for name, types in operation.choices.items()]
     parts = (
         Part("Meaning", [operation.semantics] if operation.semantics else []),
         Part("Operands and their types", [operation.text, operation.types]),
         Part("Example", shown, "program", "a5"),
-        Part("Element types", table(["letter", "types"], kinds) if kinds else [], "table"),
+        Part("Kernel", [kernel.text().rstrip()] if kernel is not None and session else [], "program", "a5"),
+        Part("Python", [session] if session else [], "program"),
+        Part("Element types", type_matrix(operation), "table"),
         Part("Attributes and strings", table(["name", "values"], words) if words else [], "table"),
         Part("Not executed", [f"{word}: no source states its result" for word in operation.refused]),
         Part("Accuracy", [f"within {operation.ulp} ULP"] if operation.ulp else []),
@@ -105,6 +97,16 @@ def operation_page(operation: MicroOperation) -> Topic:
         Part("See also", ["`pto-jax isa micro`: types, rules of all operations, a kernel"]),
     )
     return Topic(operation.name, operation.summary, tuple(p for p in parts if p.items))
+
+
+def type_matrix(operation: MicroOperation) -> list[str]:
+    """A row for each letter of the types of an operation, a column for each element type."""
+    types = list(dict.fromkeys(t for listed in operation.elements.values() for t in listed))
+    rows = [
+        [letter, *("x" if t in listed else "-" for t in types)]
+        for letter, listed in operation.elements.items()
+    ]
+    return table(["letter", *types], rows) if rows else []
 
 
 def micro_topic() -> Topic:

@@ -45,7 +45,7 @@ Kind = Literal["list", "prose", "program", "table"]
 
 @dataclass(frozen=True)
 class Part:
-    """A section; items of the kind "program" are texts that parse and verify on ``profile``."""
+    """A section; items of the kind "program" are sessions in Python and texts that verify on ``profile``."""
 
     heading: str
     items: Sequence[str]
@@ -70,7 +70,7 @@ class Topic:
         """Every program of the page with its profile."""
         for part in self.parts:
             if part.kind == "program":
-                yield from ((part.profile, text) for text in part.items)
+                yield from ((part.profile, text) for text in part.items if not text.startswith(">>>"))
 
     def page(self, style: Style = "text") -> str:
         """The page as text, markdown or JSON."""

@@ -100,7 +100,9 @@ def _field(x: Array) -> Array:
     return lax.convert_element_type(least >> np.uint32(24), np.int32)
 
 
-def straight_through(kernel: Callable[..., Any], reference: Callable[..., Any]) -> Callable[..., Any]:
+def straight_through(
+    kernel: Callable[..., Any], reference: Callable[..., Any] | None = None
+) -> Callable[..., Any]:
     """A function with the values of ``kernel`` and the derivative of ``reference``.
 
     ``kernel`` is a compiled :class:`pto_jax.Kernel` or any function that calls kernels or
@@ -121,10 +123,10 @@ def straight_through(kernel: Callable[..., Any], reference: Callable[..., Any]) 
     (1.0, 1.0)
     """
     for what, given in (("kernel", kernel), ("reference", reference)):
-        if not callable(given):
-            raise ArgumentError(
-                f"straight_through: {what}: got {given!r:.40}", allowed="a function of arrays"
-            )
+        if given is None or not callable(given):
+            got, fix = f"straight_through: {what}: got {given!r:.40}", f"{what}=lambda x: x"
+            raise ArgumentError(got, allowed="a function of arrays", fix=fix)
+    assert reference is not None
     name = str(getattr(kernel, "__name__", None) or getattr(kernel, "entry", type(kernel).__name__))
 
     # Unlike a custom_vjp, a custom_jvp serves both modes.
@@ -264,7 +266,10 @@ def linear(
     if bias is not None:
         bias = floats("linear: bias", bias)
         if bias.shape != w.shape[1:]:
-            raise ArgumentError(f"linear: got bias {list(bias.shape)}", allowed=f"[N], here {[w.shape[1]]}")
+            fix = f"bias[:{w.shape[1]}]" if bias.ndim == 1 and bias.shape[0] > w.shape[1] else ""
+            fix = fix or f"jnp.zeros({w.shape[1]}, jnp.float32)"
+            allowed = f"[N], here {[w.shape[1]]}"
+            raise ArgumentError(f"linear: got bias {list(bias.shape)}", allowed=allowed, fix=fix)
     if how.format.largest is None and (scale is not None or (w_scale is not None and not is_stored)):
         raise ArgumentError(f"linear: format {format!r} has no scales of its own", allowed="scale=None")
     scales = (

@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array, lax
 
 from .. import ops, profiles
-from ..errors import ArgumentError, is_number, one_of
+from ..errors import ArgumentError, is_number, nearest, one_of
 from ..files import user_code
 from ..ir import TileType, dtype
 from ..profiles import ProfileName, profile as find_profile
@@ -89,9 +89,15 @@ def settings(what: str, format: str, profile: str | None, numerics: str) -> Sett
     """Checked settings; without a profile the first that has the format. ArgumentError for what is none."""
     match = FORMATS.get(format) if isinstance(format, str) else None
     if match is None:
-        raise ArgumentError(f"{what}: format: got {format!r}", allowed=", ".join(FORMATS))
+        close = "mx" if str(format).lower().startswith("mx") else nearest(format, FORMATS)
+        raise ArgumentError(
+            f"{what}: format: got {format!r}", allowed=", ".join(FORMATS), fix=f'format="{close or "int8"}"'
+        )
     if not isinstance(numerics, str) or numerics not in ("exact", "fast"):
-        raise ArgumentError(f"{what}: numerics: got {numerics!r}", allowed="exact, fast")
+        close = nearest(numerics, ("exact", "fast")) or "exact"
+        raise ArgumentError(
+            f"{what}: numerics: got {numerics!r}", allowed="exact, fast", fix=f'numerics="{close}"'
+        )
     name = match.profiles[0] if profile is None else find_profile(profile).name
     if name not in match.profiles:
         raise ArgumentError(

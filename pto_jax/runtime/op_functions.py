@@ -24,6 +24,7 @@ from ..ir import (
     VectorType,
     attrs,
     dtype as find_element,
+    find_dtype,
     from_numpy,
 )
 from ..isa.reference import every_type
@@ -97,9 +98,12 @@ def _kind(instruction: isa.Instruction, index: int, source: Any) -> str:
         return "tile"
     if isinstance(source, int | float) or is_array(source):
         return "scalar"
+    # An element type by position is that of the destination.
+    meant = find_dtype(source) is not None if isinstance(source, str) else False
     raise ArgumentError(
         f"{instruction.name}: source {index}: got {type(source).__name__}",
         allowed="a tile, an array or a number",
+        fix=f'dst="{source}"' if meant else "",
     )
 
 
@@ -186,7 +190,14 @@ def _destination(instruction: isa.Instruction, dst: Any) -> op_types.Destination
         raise ArgumentError(
             f"{what}: got {description}",
             allowed="a Tile or an array, a TileType, or an element type such as 'f16' or jnp.float16",
+            fix=f'dst="{_meant(dst)}"' if isinstance(dst, str) else "",
         ) from None
+
+
+def _meant(name: str) -> str:
+    """The element type that a wrong name comes closest to."""
+    letters = next((k for k in ("float8", "fp8") if k in name.lower()), "")
+    return "f8e4m3" if letters else errors.nearest(name, [d.name for d in TILE_DTYPES]) or "f16"
 
 
 def _element(dst: Any) -> DType:

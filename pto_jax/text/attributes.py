@@ -141,6 +141,7 @@ def named_member(cursor: Cursor, cls: type[E], role: str, *, text: str, start: i
             f"got the unknown {role} '{text}'{close}; allowed: {words(cls)}",
             start=start,
             end=start + len(text),
+            fix="" if close else spellings[spellings[0].upper() == "NONE"],
         )
     return result
 

@@ -170,8 +170,9 @@ def read_for(reader: Reader, results: Results, start: int) -> Op:
     variable = reader.mention()
     c.expect(Kind.EQUAL)
     bounds = [reader.mention()]
-    for word in ("to", "step"):
-        c.expect_word(word)
+    for word, usual in (("to", "%c16"), ("step", "%c1")):
+        if not c.accept_word(word):
+            c.fail(f"got {c.found()}", allowed=f"'{word}'", fix=f"{word} {usual}")
         bounds.append(reader.mention())
     carried: list[tuple[Mention, Mention]] = []
     types: list[Type] = []

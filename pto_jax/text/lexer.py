@@ -1,7 +1,7 @@
 """Tokens of program text, and the cursor over them with spans and errors.
 
-The tokens are those of MLIR's generic syntax, all ASCII. Comments begin with ``//``, or with ``#`` as the
-first character of a line before a blank, as in the documentation pages.
+The tokens are those of MLIR's generic syntax, all ASCII. Comments begin with ``//``; instructions of
+documentation pages, which are no program, also have lines that begin with ``#`` and a blank.
 """
 
 import re
@@ -118,6 +118,7 @@ _TOKEN = re.compile(_ANY)
 _NEXT = re.compile(f"{BLANKS}(?:{_ANY})")
 _BLANK = re.compile(BLANKS)
 _PAGE_COMMENT = re.compile(r"#(?=[ \t\r\n#]|\Z)[^\n]*+")
+_COMMENT_LINE = re.compile(rf"^[ \t\r\f\v]*+{_PAGE_COMMENT.pattern}", re.MULTILINE)
 
 
 def read_token(source: str, position: int) -> tuple[TokenKind | None, int, int]:
@@ -256,8 +257,21 @@ class Cursor(Source):
     def _token(self, position: int) -> tuple[TokenKind, int, int]:
         kind, start, end = read_token(self.source, position)
         if kind is None:
+            comment = _PAGE_COMMENT.match(self.source, start)
+            if comment is not None:
+                self._refuse_comment(comment)
             self.fail(self._unreadable(start), start=start, end=end)
         return kind, start, end
+
+    def refuse_page_comments(self) -> None:
+        """ParseError for a comment that only documentation pages have."""
+        comment = _COMMENT_LINE.search(self.source) if "#" in self.source else None
+        if comment is not None:
+            self._refuse_comment(comment)
+
+    def _refuse_comment(self, comment: re.Match[str]) -> NoReturn:
+        text = comment[0].strip()
+        self.fail_at(f"got {text}", comment.end() - len(text), comment.end(), "//", f"//{text[1:]}")
 
     def _unreadable(self, start: int) -> str:
         match self.source[start : start + 1]:

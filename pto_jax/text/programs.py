@@ -38,6 +38,8 @@ class ProgramReader(reader.Reader):
     def program(self) -> ir.Program:
         """The whole text."""
         whole, spelled = self._program(), self.types.spelled
+        if not whole.fragment:
+            self.cursor.refuse_page_comments()
         return replace(whole, tiles="tile_buf" if spelled == {"tile_buf"} else "tile") if spelled else whole
 
     def _program(self) -> ir.Program:

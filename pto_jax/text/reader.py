@@ -135,6 +135,12 @@ class Scopes:
             nearby = list(self._bindings)[-_SUGGESTED_FROM:]
             close = names.suggestion(mention.name, nearby, "%")
             fix = "" if close or not isinstance(written, TileType) else _allocation(mention.name, written)
+            later = re.search(
+                rf"^\s*%{re.escape(mention.name)}\s*=.*$", self._cursor.source[mention.end :], re.M
+            )
+            if later is not None:
+                line = self._cursor.span(mention.end + later.end(), mention.end + later.end()).line
+                close, fix = f", which line {line} defines after its use", later[0].strip()
             self._cursor.fail(
                 f"got the undefined value %{mention.name}{close}",
                 start=mention.start,

@@ -273,7 +273,8 @@ def _read_positional(reader: ShapeReader, fields: _Fields) -> None:
     if key == "dtype" and find_dtype(c.text.removeprefix("!pto.")) is None:
         memories = [m.name.lower() for m in Loc]
         forms = f"a memory ({', '.join(memories)}), an element type, dimensions (16x16xf32) or key=value"
-        c.fail(f"got {c.found()}", allowed=forms, fix=nearest(c.text, memories))
+        meant = ir.BUFFERS.get(c.text.upper()) or nearest(c.text, memories)
+        c.fail(f"got {c.found()}", allowed=forms, fix=meant)
     if c.kind is Kind.QUESTION or (c.kind is Kind.INTEGER_LIT and not _is_code(key, c.text)):
         c.unexpected(f"{_expected(key)}; {_VALID_BY_KEY}")
     _store(reader, fields, key, _read_value(reader, key), start)

@@ -38,6 +38,7 @@ from ..ir.program import ENTRY_MARKS
 from ..isa.check import EXPLICIT, Scratch, Valid, check_op, hidden_scratch, run_time_rules, unsupported
 from ..isa.effects import placed, traits_of
 from ..isa.queries import INTTOPTR
+from ..isa.rules.constraints import HARDWARE
 from ..isa.rules.tile_legality import ALIGNMENT, BOXES, check_type
 from ..isa.traits import CAST, GRAPH, structural_traits
 from ..profiles import PROFILES, Profile
@@ -45,6 +46,7 @@ from . import control_flow, functions, pipes, scalars, unwritten
 from .capacity import capacity_findings
 from .errors import error_of
 from .overlaps import Place, Reserved, in_reserved, overwritten, shared_bytes
+from .repairs import proposal
 
 __all__ = ["Build", "Limits", "check_op", "run_time_rules", "verify_program"]
 
@@ -110,7 +112,34 @@ class InstructionRules:
             if finding not in diagnostics:
                 message = f"{finding.message} (by constants; an error where it is executed)"
                 diagnostics.append(replace(finding, severity="warning", message=message))
+        wrong = [i for i, d in enumerate(diagnostics) if d.severity == "error"]
+        if wrong and not any(diagnostics[i].fix for i in wrong):
+            at = min(wrong, key=lambda i: _column(diagnostics[i]))
+            fix = self._fix(resolved.op, operand_facts, diagnostics[at].operand)
+            diagnostics[at] = replace(diagnostics[at], fix=fix)
         return diagnostics
+
+    def _fix(self, op: Op, operand_facts: facts.OperandFacts, operand: str | None) -> str:
+        """The hardware that has the instruction as it is, else the lines that can stand in its place."""
+
+        def errors(tried: Op, profile: Profile = self.profile) -> list[Diagnostic]:
+            known = operand_facts if tried.name == op.name else facts.NOTHING
+            objections = check_op(
+                tried,
+                profile,
+                constants=known.numbers,
+                shapes=known.extents,
+                layouts=known.layouts,
+                language=self._language,
+                level=self.level,
+            )
+            return [d for d in objections if d.severity == "error"]
+
+        others = (PROFILES[name] for name in HARDWARE if name != self.profile.name)
+        having = next((p.name for p in others if not errors(op, p)), None)
+        if having is not None and self.profile.name in HARDWARE:
+            return f'profile="{having}"'
+        return proposal(op, self.resolved.program, self.profile, errors, operand)
 
     def _objections(
         self, resolved: resolution.ResolvedOp, operand_facts: facts.OperandFacts, valid: Mapping[str, Valid]
@@ -128,6 +157,11 @@ class InstructionRules:
             language=self._language,
             level=self.level,
         )
+
+
+def _column(diagnostic: Diagnostic) -> tuple[int, int]:
+    span = diagnostic.span
+    return (span.line, span.col) if span is not None else (0, 0)
 
 
 def _signature(op: Op, instruction: isa.Instruction | None, operand_facts: facts.OperandFacts) -> _Signature:
@@ -332,10 +366,7 @@ class _Sink:
 
 
 def _in_source_order(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
-    def key(d: Diagnostic) -> tuple[int, int]:
-        return (d.span.line, d.span.col) if d.span is not None else (0, 0)
-
-    return sorted(diagnostics, key=key)
+    return sorted(diagnostics, key=_column)
 
 
 def _within_limits(program: Program, limits: Limits, sink: _Sink) -> bool:

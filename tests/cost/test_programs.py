@@ -272,3 +272,8 @@ def test_micro_operations_have_intervals_and_latencies_of_the_published_tables()
     shown = str(report)
     assert "not in the totals, 2 of 6 instructions: vfsim has no figure for pset_b32, vln" in shown
     assert "vfsim; interval; latency 16, 2 ports" in shown
+
+
+def test_an_instruction_without_a_destination_is_sized_by_its_source() -> None:
+    report = str(pto.cost(pto.parse("pto.tprint ins(%t : !pto.tile_buf<vec, 16x64xf32>)")))
+    assert "has no figure for tprint" in report and "is not given" not in report

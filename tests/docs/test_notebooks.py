@@ -22,6 +22,7 @@ def faults(notebook: dict[str, Any]) -> list[str]:
         "cells were executed in another order": [c["execution_count"] for c in cells]
         != [*range(1, len(cells) + 1)],
         "an error": "error" in kinds,
+        "times of cells": any("execution" in c["metadata"] for c in cells),
         "no figure": not any("image/png" in o.get("data", {}) for o in outputs),
         "warnings": any(o.get("name") == "stderr" for o in outputs),
         "a path of a machine": re.search(r"/(home|work|root|tmp|Users)/", said) is not None,
@@ -41,4 +42,5 @@ def test_a_notebook_without_outputs_is_found() -> None:
     assert faults(notebook) == ["cells were executed in another order", "no figure"]
     stream = {"output_type": "stream", "name": "stderr", "text": ["/tmp/x.py:1: Warning"]}
     notebook["cells"][1]["outputs"] = [stream, {"output_type": "error"}]
-    assert {"an error", "warnings", "a path of a machine"} <= set(faults(notebook))
+    notebook["cells"][1]["metadata"] = {"execution": {}}
+    assert {"an error", "warnings", "a path of a machine", "times of cells"} <= set(faults(notebook))

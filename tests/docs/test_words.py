@@ -17,7 +17,7 @@ from pto_jax.isa import instructions
 from pto_jax.manual import manual, topics
 
 ROOT = Path(__file__).parents[2]
-GENERATED = ("instructions", "language", "tables", "commands", "gallery")
+GENERATED = ("instructions", "registers", "language", "tables", "commands", "gallery")
 PAGES, HELP, MESSAGES = "page", "help", "message"
 _SUBJECTS = "texts?|sources?|programs?|names?|pages?|headers?|execution|XLA"
 

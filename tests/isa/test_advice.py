@@ -90,7 +90,7 @@ def test_other_column_major_tiles_are_allocated_row_major(text: str, fix: str) -
 )
 def test_a_tile_too_large_names_the_largest_that_fits(parameters: str, fits: str) -> None:
     (found, *_) = [m for m in errors(f"%t = pto.alloc_tile : !pto.tile_buf<{parameters}>") if "bytes" in m]
-    advice = re.search(r"the largest that fits: (\d+)x(\d+)$", found)
+    advice = re.search(r"the largest that fits: (\d+)x(\d+); try: !pto", found)
     assert advice is not None and "x".join(advice.groups()) == fits
     place, _, rest = parameters.partition(", ")
     _, _, rest = rest.partition("x")

@@ -26,7 +26,7 @@ def messages(constraint: Constraint, dst: str, src: str, profile_name: str = "a5
         found = verify_program(parse(text), profile(profile_name))
     finally:
         object.__setattr__(instruction, "constraints", kept)
-    return [d.message for d in found if d.rule == constraint.rule]
+    return [d.message.partition("; try: ")[0] for d in found if d.rule == constraint.rule]
 
 
 CASES = [

@@ -99,6 +99,24 @@ CALLS = {
     "bytes for text": (
         "pto.parse(TEXT.encode())", "parse: got a bytes; allowed: text",
         "(lambda text: pto.parse(FIX))(TEXT.encode())"),
+    "a format in capitals": (
+        'pto.nn.linear(X, X.T, format="INT8")', "linear: format: got 'INT8'", "pto.nn.linear(X, X.T, FIX)"),
+    "a format by its long name": (
+        'pto.nn.linear(X, X.T, format="mxfp8")', "linear: format: got 'mxfp8'", "pto.nn.linear(X, X.T, FIX)"),
+    "numerics of another name": (
+        'pto.nn.linear(X, X.T, numerics="quick")', "linear: numerics: got 'quick'",
+        "pto.nn.linear(X, X.T, FIX)"),
+    "a bias for the inputs": (
+        "pto.nn.linear(X, X.T, np.ones(64, np.float32))", "linear: got bias [64]",
+        "(lambda bias: pto.nn.linear(X, X.T, FIX))(np.ones(64, np.float32))"),
+    "no reference": (
+        "pto.straight_through(pto.ops.tneg)", "straight_through: reference: got None",
+        "pto.straight_through(pto.ops.tneg, FIX)"),
+    "an element type of another library": (
+        'pto.ops.tcvt(X, dst="float8", profile="a5")', "tcvt: dst: got 'float8'",
+        'pto.ops.tcvt(X, FIX, profile="a5")'),
+    "an element type by position": (
+        'pto.ops.tcvt(X, "f16")', "tcvt: source 1: got str", "pto.ops.tcvt(X, FIX)"),
     "codes of a format without scales": (
         'pto.nn.quantise(X, format="f16")', "format 'f16' has no codes; allowed: int8, fp8, mx",
         "(lambda x, jnp: FIX)(X, __import__('jax').numpy)"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -237,3 +238,17 @@ def test_memory_of_tiles_with_addresses_ends_behind_the_last_byte() -> None:
 def test_an_open_fragment_is_explained_without_sizes() -> None:
     page = pto.compile(pto.parse("%d = tadd %a, %b : !pto.tile<...>")).explain()
     assert (page.outputs, page.instructions, page.memory) == (("d",), {"tadd": 1}, {})
+
+
+def test_a_line_of_python_is_stopped_before_its_instruction_not_before_its_number(tmp_path: Path) -> None:
+    lines = ("t = pto.alloc_tile('f32', 8, 8)", "pto.tload(t, pto.GlobalTensor(x, (8, 8)))",
+             "pto.tmuls(t, t, 2.0)", "pto.tstore(pto.GlobalTensor(y, (8, 8)), t)")  # fmt: skip
+    file = tmp_path / "k.py"
+    body = "".join(f"    {line}\n" for line in lines)
+    types = '@pto.kernel(types={"x": pto.ptr("f32"), "y": pto.ptr("f32")})\n'
+    file.write_text(f"import pto_jax as pto\n{types}def k(x, y):\n{body}")
+    names: dict[str, Any] = {}
+    exec(compile(file.read_text(), str(file), "exec"), names)
+    x = np.arange(64, dtype=np.float32).reshape(8, 8)
+    state = names["k"].stop_at(6)(x, 0 * x)
+    np.testing.assert_array_equal(np.asarray(state.tiles["t"]), x)

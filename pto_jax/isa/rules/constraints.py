@@ -25,7 +25,8 @@ from .typesets import (
     with_dtype as with_dtype,
 )
 
-_BLOCK_BITS = 256
+#: Bits of a block of 32 bytes.
+BLOCK_BITS = 256
 #: Types and pairs of types that one message lists.
 MOST_LISTED = 12
 #: The fix of types that A5 alone has.
@@ -172,7 +173,7 @@ def _rounded(axis: str, n: int, valid: int | None, t: TileType) -> str:
 
 def _unit(t: TileType) -> int:
     """Elements in a block of 32 bytes; 4-bit elements count a byte each, as in the header."""
-    return _BLOCK_BITS // t.dtype.word_bits
+    return BLOCK_BITS // t.dtype.word_bits
 
 
 def _whole(n: int, t: TileType) -> int:

@@ -1,7 +1,7 @@
 """Rules on tile types and element types themselves, whatever instruction uses them."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ... import ir
@@ -28,8 +28,10 @@ class TypeFinding:
 
     def written(self, *, python: bool) -> str:
         """The message with the usual fix in the language of the program."""
-        if not python or self.fixed is None:
+        if self.fixed is None or (not python and USUAL in self.message):
             return self.message
+        if not python:
+            return f"{self.message}{USUAL}{constraints.spelled(self.fixed)}"
         return f"{self.message.partition(USUAL)[0]}{USUAL}{made_anew(self.fixed)}"
 
 
@@ -46,13 +48,13 @@ class TypeRule:
     check: Callable[[ir.TileType, Profile], Iterator[str]]
     source: str = "pto-isa pto_tile.hpp (static checks, equal on all profiles)"
     tolerated: Callable[[ir.TileType, Profile], bool] = _never
-    fix: Callable[[ir.TileType], ir.TileType] | None = None
+    fix: Callable[[ir.TileType, Profile], ir.TileType | None] | None = None
 
     def findings(self, t: ir.TileType, profile: Profile) -> Iterator[TypeFinding]:
         """What breaks the rule in a tile type: warnings for a tolerated type, else errors."""
         severity: Severity = "warning" if self.tolerated(t, profile) else "error"
         for message in self.check(t, profile):
-            fixed = self.fix(t) if self.fix is not None and USUAL in message else None
+            fixed = self.fix(t, profile) if self.fix is not None else None
             yield TypeFinding(self.name, message, severity, fixed)
 
 
@@ -65,6 +67,14 @@ def _valid(t: ir.TileType, profile: Profile) -> Iterator[str]:
     for name, valid, limit in (("v_row", t.v_row, t.rows), ("v_col", t.v_col, t.cols)):
         if valid is not None and not 0 <= valid <= limit:
             yield f"{name}={valid} of a {t.rows}x{t.cols} tile; allowed: 0 to {limit}"
+
+
+def _within(t: ir.TileType, profile: Profile) -> ir.TileType:
+    """A tile whose valid region ends with it."""
+    rows, cols = (
+        None if n is None else max(0, min(n, most)) for n, most in zip(t.valid, t.shape, strict=True)
+    )
+    return t.with_valid(rows, cols)
 
 
 def _fractal(t: ir.TileType, profile: Profile) -> Iterator[str]:
@@ -149,6 +159,16 @@ def _capacity(t: ir.TileType, profile: Profile) -> Iterator[str]:
         yield f"tile of {t.bytes} bytes; allowed in the {place} buffer of {profile.name}: {capacity}{advice}"
 
 
+def _fitting(t: ir.TileType, profile: Profile) -> ir.TileType | None:
+    """The largest tile of the same columns or rows in its buffer."""
+    fits = largest(t, profile.capacity[t.loc]) if profile.capacity[t.loc] else None
+    if fits is None:
+        return None
+    rows, cols = map(int, fits.split("x"))
+    valid = (None if n is None else min(n, m) for n, m in zip(t.valid, (rows, cols), strict=True))
+    return replace(t, rows=rows, cols=cols).with_valid(*valid)
+
+
 def _places(profile: Profile) -> list[str]:
     return [loc.name.lower() for loc, capacity in profile.capacity.items() if capacity]
 
@@ -156,7 +176,7 @@ def _places(profile: Profile) -> list[str]:
 #: Every rule on tile types, in the order they are reported.
 TYPE_RULES: tuple[TypeRule, ...] = (
     TypeRule("tile-size", "rows and columns are positive", _sizes),
-    TypeRule("tile-valid", "static valid sizes lie between 0 and the physical sizes", _valid),
+    TypeRule("tile-valid", "static valid sizes lie between 0 and the physical sizes", _valid, fix=_within),
     TypeRule("tile-fractal", "fractal is 512, 1024 or 32", _fractal),
     TypeRule(
         ALIGNMENT,
@@ -164,13 +184,13 @@ TYPE_RULES: tuple[TypeRule, ...] = (
         "for a single column",
         _alignment,
         tolerated=_single_column,
-        fix=in_blocks,
+        fix=lambda t, _: in_blocks(t),
     ),
     TypeRule(
         BOXES,
         "boxed tiles consist of whole boxes; rows are free in vec and MX scale tiles",
         _boxes,
-        fix=in_boxes,
+        fix=lambda t, _: in_boxes(t),
     ),
     TypeRule(
         "tile-convolution",
@@ -185,6 +205,7 @@ TYPE_RULES: tuple[TypeRule, ...] = (
         _capacity,
         "pto-isa buffer_limits.hpp; pto-isa system tests of textract",
         _unchecked,
+        _fitting,
     ),
 )
 

@@ -418,14 +418,18 @@ def functions_of(program: Program) -> dict[Any, str]:
 
 
 def _by_place(program: Program) -> dict[tuple[str, int], Op]:
-    """The first operation that begins on each line of each file."""
+    """The first operation that begins on each line of each file.
+
+    Numbers of Python code are constants at the beginning of a function, wherever their line is.
+    """
     operations: dict[tuple[str, int], Op] = {}
+    columns: dict[tuple[str, int], tuple[bool, int]] = {}
     for op in program.walk():
         if op.span is not None and not traits_of(op).terminator:
             place = op.span.file, op.span.line
-            first = operations.get(place)
-            if first is None or first.span is None or op.span.col < first.span.col:
-                operations[place] = op
+            column = (op.span.python and op.name == "arith.constant", op.span.col)
+            if place not in columns or column < columns[place]:
+                operations[place], columns[place] = op, column
     return operations
 
 
