@@ -187,8 +187,8 @@ class Interleaving:
         try:
             cursor.waiting = next(cursor.steps)
             cursor.seen = cursor.stamp(self.world)
-            same = before == cursor.seen and isinstance(cursor.waiting, Polled)
-            cursor.polls = cursor.polls + 1 if same else 0
+            # By a seed a core lets others go on between two looks, too: that is no change.
+            cursor.polls = cursor.polls + isinstance(cursor.waiting, Polled) if before == cursor.seen else 0
         except StopIteration:
             self.cursors.remove(cursor)
             cursor.block.changes += 1
