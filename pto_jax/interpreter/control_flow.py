@@ -11,7 +11,7 @@ from ..errors import Diagnostic, ExecutionError, NotExecutableError
 from ..ir import I1, INDEX, DType, Function, Op, Region, Symbol
 from ..isa.traits import BRANCH_IF, CAST, FUNCTION_END, FUSION
 from . import abstract, cores
-from .interpreter import Interpreter, Steps, complete, executes
+from .interpreter import Interpreter, Repeated, Steps, complete, executes
 from .machine import After, Arm, Before, Machine
 from .operands import Frame, Operand, Pointer, Scalar, Scope, View
 from .together import Inner, Meeting, met
@@ -220,7 +220,9 @@ def _while(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
 
     inits = tuple(scope[v] for v in op.ins)
     frame = interpreter.frame(op, scope)
-    if _meets(interpreter, op):
+    if interpreter.shared.world is not None and interpreter.machine.in_order:
+        results = yield from _in_turns(interpreter.machine, op, inits, (before, after))
+    elif _meets(interpreter, op):
         results = yield from _while_together(interpreter.machine, op, frame, inits, (before, after))
     else:
         results = interpreter.machine.repeat(frame, inits, tested, lambda passed: complete(after(passed)))
@@ -248,6 +250,21 @@ def _while_together(
             if results is not None:
                 return results
         condition, *passed = yield from again(passed)
+    raise _too_many(op, machine)
+
+
+def _in_turns(
+    machine: Machine, op: Op, inits: Sequence[Operand], regions: tuple[Inner, Inner]
+) -> Steps[tuple[Operand, ...]]:
+    """A while loop on a rank: what it reads may change once others have had their turn."""
+    before, after = regions
+    carried = tuple(inits)
+    for _ in range(machine.max_steps + 1):
+        condition, *passed = yield from before(carried)
+        if not machine.known(condition):
+            return tuple(passed)
+        yield Repeated(op, "its turn")
+        carried = yield from after(passed)
     raise _too_many(op, machine)
 
 

@@ -18,7 +18,7 @@ from ..ir import INDEX, Function, Program, ScalarType, TileType
 from . import together
 from .communication import finish_copies
 from .cores import Block, Core, cores_of, kind_of
-from .interpreter import Blocked, Interpreter, Paused, Polled, Steps, Waiting
+from .interpreter import Blocked, Interpreter, Paused, Polled, Repeated, Steps, Waiting
 from .machine import Machine
 from .operands import BLOCK_NUMBERS, Operand, Pointer, Scalar, Scope, View
 from .ranks import Meetings, World
@@ -114,7 +114,8 @@ class _Turns:
 
     def after(self, cursor: Cursor, *, changed: bool) -> None:
         """A core has had its turn."""
-        if self.in_order and (isinstance(cursor.waiting, Polled) or (changed and self.chance.random() < 0.5)):
+        looks = isinstance(cursor.waiting, Polled | Repeated)
+        if self.in_order and (looks or (changed and self.chance.random() < 0.5)):
             self.places[cursor] = max(self.places.values()) + 1
 
 
@@ -187,8 +188,8 @@ class Interleaving:
         try:
             cursor.waiting = next(cursor.steps)
             cursor.seen = cursor.stamp(self.world)
-            same = before == cursor.seen and isinstance(cursor.waiting, Polled)
-            cursor.polls = cursor.polls + 1 if same else 0
+            # By a seed a core lets others go on between two looks, too: that is no change.
+            cursor.polls = cursor.polls + isinstance(cursor.waiting, Polled) if before == cursor.seen else 0
         except StopIteration:
             self.cursors.remove(cursor)
             cursor.block.changes += 1

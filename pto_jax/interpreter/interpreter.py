@@ -55,6 +55,11 @@ class Paused(Waiting):
     """Other cores may have their turn here: the schedule decides."""
 
 
+@dataclass(eq=False)
+class Repeated(Paused):
+    """A loop goes on as long as what it reads says: others have their turn before the next trip."""
+
+
 #: The steps of an execution that can be interrupted: it yields where it waits for another core.
 Steps: TypeAlias = Generator[Waiting, None, T]
 #: Executes one operation, in steps where it has regions or waits.

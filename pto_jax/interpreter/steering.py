@@ -21,6 +21,10 @@ class Data(Unknown):
     """A scalar that global memory or a tile has."""
 
 
+class Signal(Unknown):
+    """A scalar that a signal was in a loop: another rank may change it meanwhile."""
+
+
 def signals(
     program: ir.Program, function: ir.Function, active: frozenset[str] = frozenset()
 ) -> frozenset[str]:
@@ -47,6 +51,7 @@ class Steering(AbstractMachine):
     static: frozenset[str] = frozenset()
     records: frozenset[str] = frozenset()
     found: list[Diagnostic] = field(default_factory=list)
+    repeats: int = 0
 
     def _note(self, op: ir.Op, what: str) -> None:
         message = (
@@ -64,8 +69,8 @@ class Steering(AbstractMachine):
             self._note(op, "data decides what a rank waits for")
 
     def scalar(self, name: str, args: Sequence[Scalar], source: ir.DType, result: ir.DType) -> Scalar:
-        """Data where an operand is data."""
-        return Data() if any(isinstance(a, Data) for a in args) else Unknown()
+        """Data where an operand is data, else a signal where one is."""
+        return next((kind() for kind in (Data, Signal) if any(isinstance(a, kind) for a in args)), Unknown())
 
     def address(self, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
         """Data where an operand is data."""
@@ -81,6 +86,8 @@ class Steering(AbstractMachine):
             return Data()
         if pointer.buffer in self.records and isinstance(pointer.offset, Data):
             self._note(op, "data decides which rank is the peer")
+        if self.repeats and pointer.buffer in self.static and not communicates(self.program, op):
+            return Signal()
         return Unknown() if pointer.buffer in self.static | self.records else Data()
 
     def opened(self, operand: Operand) -> Operand:
@@ -113,9 +120,17 @@ class Steering(AbstractMachine):
         def tested(carried: tuple[Operand, ...]) -> tuple[Scalar, tuple[Operand, ...]]:
             condition, passed = before(carried)
             self._steered(frame, condition)
+            if isinstance(condition, Signal):
+                self._note(frame.op, "a loop reads a signal until another rank has changed it")
             return condition, passed
 
-        return super().repeat(frame, inits, tested, after)
+        def again(passed: tuple[Operand, ...]) -> tuple[Operand, ...]:
+            return tested(after(passed))[1]
+
+        self.repeats += 1
+        passed = super().repeat(frame, inits, tested, again)
+        self.repeats -= 1
+        return passed
 
 
 def _meets(program: ir.Program, op: ir.Op) -> bool:

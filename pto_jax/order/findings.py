@@ -340,7 +340,10 @@ class _Verdict:
             yield self.finding("deadlock", op, message, missing, len(assumptions), severity, pair.target)
 
     def unmet(self) -> Iterator[Finding]:
-        """Waits that lack a signal of their number in all courses, where only execution knows numbers."""
+        """Waits that lack a signal of their number in all courses, where only execution knows numbers.
+
+        Other numbers may have one, as those of a table that names every flag once: execution decides.
+        """
         courses = Counter(key for run in self.runs for key in run.signals.unmet - self.met)
         waited = {key: told for run in self.runs for key, told in run.signals.waited.items()}
         for key, count in courses.items():
@@ -349,7 +352,7 @@ class _Verdict:
                 continue
             message = effects.starved(op, pair.core, _number(op)).message
             missing = f"{_arrow(pair)}; try: set_{_flag(pair, op)} on every path to the wait"
-            yield self.finding("deadlock", op, message, missing, count, "error", pair.target)
+            yield self.finding("deadlock", op, message, missing, count, "warning", pair.target)
 
     def is_elsewhere(self, pair: Pair) -> bool:
         """Whether two pipes have a signal that no course comes to."""
@@ -430,8 +433,9 @@ class _Verdict:
     def outside(self) -> Iterator[Finding]:
         """Numbers of flags that no pipe has, where a number of the program says them."""
         found = {key: seen for run in self.runs for key, seen in run.signals.outside.items()}
+        sure = not any(run.guesses.used for run in self.runs)
         for op, number in found.values():
-            yield _outside(op, number)
+            yield _outside(op, number, "error" if sure else "warning")
 
     def stuck(self) -> Iterator[Finding]:
         """Cores that wait for each other for ever."""
@@ -498,10 +502,10 @@ def event_numbers(program: Program) -> Iterator[Finding]:
             yield _outside(op, event)
 
 
-def _outside(op: Op, number: int) -> Finding:
+def _outside(op: Op, number: int, severity: Literal["error", "warning"] = "error") -> Finding:
     """A flag with a number that no pipe has."""
     message = f"number {number}; allowed: 0 to {EVENTS - 1}"
-    diagnostic = Diagnostic("error", message, op.span, op.name, rule="token")
+    diagnostic = Diagnostic(severity, message, op.span, op.name, rule="token")
     missing = f"try: a free number of 0 to {EVENTS - 1}"
     return Finding("unmatched", _place(op, effects.ends_of(op)[0]), None, missing, 1, diagnostic, (op,))
 

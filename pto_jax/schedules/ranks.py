@@ -243,8 +243,12 @@ class _Walk(Interpreter):
         # What nobody looks at decides nothing, as the first word of a buffer that only names it.
         idle = op.results and not any(v.name in self.record.used(self.program) for v in op.results)
         elements = [] if idle else list(self.elements(op, core, written))
+        read = [p for write, p in self.recorder.touched if not (write or idle) and p.dtype.storage_bits == 32]
+        seen = tuple(Cell(str(p.buffer), int(p.offset)) for p in read)
         if elements or any(uses for _, uses in phases):
             add(lambda r: r.enter(rank, core).execute(judged, op, core, phases, elements))
+        if seen:
+            add(lambda r: r.enter(rank, core).look(op, core, seen))
 
     def turn(self, core: str) -> Turn:
         """What signals between cores see: the cores of the block under their full names."""

@@ -49,7 +49,7 @@ class Graph:
     vector: bool = False
     trace: object = None
     ops: list[Op] = field(default_factory=list)
-    before: list[int] = field(default_factory=list)
+    prior: list[int] = field(default_factory=list)
     issued: dict[Agent, int] = field(default_factory=lambda: defaultdict(int))
     waited: dict[Agent, int] = field(default_factory=lambda: defaultdict(int))
     uses: dict[tuple[Agent, Region, bool], list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -69,6 +69,16 @@ class Graph:
         for each in PIPES:
             found |= self.complete(core, each)
         return found
+
+    def before(self, core: str, pipe: Pipe) -> int:
+        return self.waited[core, pipe]
+
+    def seen(self, core: str) -> int:
+        """What a core has seen of others: blocks are not judged here."""
+        return 0
+
+    def see(self, core: str, visible: int) -> None:
+        """Nor what they publish."""
 
     def wait(self, core: str, pipe: Pipe, done: int) -> None:
         for each in PIPES if pipe in (Pipe.S, Pipe.ALL) else (pipe,):
@@ -93,11 +103,11 @@ class Graph:
                 nodes[agent] = len(self.ops)
                 self.ops.append(use.op)
                 ordered = 0 if self.vector and use.pipe == Pipe.V else self.issued[agent]
-                self.before.append(self.waited[agent] | ordered)
+                self.prior.append(self.waited[agent] | ordered)
             self.uses[agent, use.region, use.write].append(nodes[agent])
             self.spaces.setdefault(use.region.space, {}).setdefault((agent, use.write), []).append(use)
         for agent, node in nodes.items():
-            self.issued[agent] |= 1 << node | self.before[node]
+            self.issued[agent] |= 1 << node | self.prior[node]
 
     def last_uses(self, space: Space) -> list[Use]:
         return [use for listed in self.spaces.get(space, {}).values() for use in listed[-1:]]
@@ -114,7 +124,7 @@ class Graph:
                 alike = agent == other and not (self.vector and agent[1] == Pipe.V)
                 if alike or not (write or writes) or not common(region, near):
                     continue
-                if any(mask & ((1 << n) - 1) & ~self.before[n] for n in later):
+                if any(mask & ((1 << n) - 1) & ~self.prior[n] for n in later):
                     found.add((f"{agent[0]} {other[0]}", agent[1], other[1]))
         return found
 

@@ -13,6 +13,7 @@ import pytest
 import pto_jax as pto
 from pto_jax.cli.main import main
 from pto_jax.order import Finding
+from tests.order import test_catalogue
 from tests.order.test_catalogue import SCALAR
 from tests.order.texts import (
     BARRIER,
@@ -29,6 +30,7 @@ from tests.order.texts import (
     sync,
     told,
 )
+from tests.ranks import test_verdicts
 
 SYNCALL = "pto.syncall () mode = hard, core_type = aiv_only\n"
 NUMBER = "%blk64 = pto.get_block_idx\n%blk = arith.index_cast %blk64 : i64 to index\n"
@@ -219,3 +221,11 @@ def test_the_command_takes_the_blocks_of_a_launch(tmp_path: Path, capsys: pytest
     (finding,) = json.loads((tmp_path / "out.json").read_text())
     assert (finding["first"]["core"], finding["second"]["core"]) == ("block 0", "block 1")
     capsys.readouterr()
+
+
+def test_every_number_of_the_catalogue_is_in_the_name_of_a_test() -> None:
+    tests = (*vars(test_catalogue), *vars(test_verdicts))
+    named = [*test_catalogue.WRONG, *test_catalogue.RIGHT_ONES, *WRONG]
+    named += [name.removeprefix("test_").replace("_", " ") for name in tests]
+    numbers = {int(name.split()[0]) for name in named if name.split() and name.split()[0].isdigit()}
+    assert numbers >= set(range(1, 47)), set(range(1, 47)) - numbers

@@ -1,20 +1,22 @@
 """The catalogue of synchronisation errors as small kernels with their verdicts, and correct ones beside them.
 
 Numbers are those of a catalogue of reports. Those of several blocks (29, 30, 38) are in
-:mod:`tests.order.test_blocks`; not here are those that need several processors (40 to 46, 51), and
-asynchronous copies (39). An overlap (10) is a test of memory, 47 a kernel of
-:mod:`tests.order.test_kernels`, 54 a test of two versions (:mod:`tests.order.test_changes`).
+:mod:`tests.order.test_blocks`; those that need several processors, and asynchronous copies (39), in
+:mod:`tests.ranks.test_verdicts`; 47 is a kernel of :mod:`tests.order.test_kernels`, 54 a test of two versions
+(:mod:`tests.order.test_changes`).
 """
 
 from __future__ import annotations
 
 import pytest
 
+import pto_jax as pto
 from tests.order.texts import (
     ACC,
     BARRIER,
     FENCE,
     FLAG,
+    HEAD,
     IDX,
     LEFT,
     MAT,
@@ -370,3 +372,12 @@ def test_a_function_that_waits_for_operations_is_judged_as_it_is_written(wait: s
     assert told(judged(body + "pto.tsync<TADD>\n" + store("d"), as_written=False)) == (
         [] if wait else ["race MTE2->V"]
     )
+
+
+def test_10_a_value_that_is_overwritten_before_its_last_read_is_an_overlap() -> None:
+    half = "%half = arith.constant 2048 : i64\n"
+    body = half + load("a") + sync("MTE2", "V") + f"%z = pto.alloc_tile addr = %half : {T}\n" + add("z", "b")
+    (found,) = pto.races(pto.parse(HEAD + body + add("d", "a") + "return\n}", "k.pto"), "a2a3")
+    assert found.kind == "overlap" and found.second is not None
+    assert (found.first.value, found.second.value) == ("%a", "%z")
+    assert pto.races(pto.parse(HEAD + body + "return\n}", "k.pto"), "a2a3") == []

@@ -270,37 +270,94 @@ def test_a_test_compares_as_its_name_says(how: str, value: int, holds: bool) -> 
     assert (outputs(k, 2, given)["s"][:, 1] == holds).all()
 
 
-def polling() -> Text:
-    """Rank 1 asks again and again whether rank 0 has come."""
+def _test(k: Text) -> str:
+    return k.test("%s", 0)
+
+
+def _both(k: Text) -> str:
+    first, second, both = k.test("%s", 0), k.test("%s", 1), k.new()
+    k.add(f"{both} = arith.andi {first}, {second} : i1")
+    return both
+
+
+def _read(k: Text) -> str:
+    word, holds = k.new(), k.new()
+    k.add(
+        f"{word} = pto.load_scalar %s[{k.number(0)}] : !pto.ptr<i32> -> i32",
+        f"{holds} = arith.cmpi sge, {word}, {k.number(1, 'i32')} : i32",
+    )
+    return holds
+
+
+def _polls(k: Text, look: Callable[[Text], str], place: str) -> None:
+    """Ask again and again: in the condition, in the body, or with a number that counts or that is kept."""
+    carried = {"body": ("%true", "i1"), "counter": (k.number(0, "i32"), "i32")}.get(place)
+    types = f"({carried[1]}) -> {carried[1]}" if carried else "() -> ()"
+    k.add(f"%again = scf.while (%g = {carried[0]}) : {types} {{" if carried else f"scf.while : {types} {{")
+    more = k.new()
+    if place == "body":
+        k.add("scf.condition(%g) %g : i1", "} do {", "^bb0(%h : i1):")
+        k.add(f"{more} = arith.xori {look(k)}, %true : i1", f"scf.yield {more} : i1", "}")
+        return
+    k.add(f"{more} = arith.xori {look(k)}, %true : i1")
+    k.add(f"scf.condition({more}) %g : i32" if carried else f"scf.condition({more})", "} do {")
+    if carried:
+        k.add("^bb0(%h : i32):")
+        k.add(f"scf.yield {k.of('addi', '%h', k.number(1, 'i32'), t='i32')} : i32", "}")
+        return
+    if place == "work":
+        k.add(f"pto.store_scalar {k.number(1, 'i32')}, %s[{k.number(9)}] : !pto.ptr<i32>, i32")
+    k.add("scf.yield", "}")
+
+
+def polling(
+    look: Callable[[Text], str] = _test, place: str = "condition", asks: int = 1, come: bool = True
+) -> Text:
+    """One rank asks again and again whether the other one has come."""
     k = text("z")
     own = k.index("%rank")
-    with where(k, k.equal(own, 0)):
-        k.notify(k.peer("%s", k.number(1)), 0)
-    with where(k, k.equal(own, 1)):
-        k.add("scf.while : () -> () {")
-        answer, more = k.test("%s", 0), k.new()
-        k.add(
-            f"{more} = arith.xori {answer}, {k.number('%true')} : i1",
-            f"scf.condition({more})",
-            "} do {",
-            "scf.yield",
-            "}",
-        )
+    with where(k, k.equal(own, 1 - asks)):
+        for cell in range(2 * come):
+            k.notify(k.peer("%s", k.number(asks)), cell)
+    with where(k, k.equal(own, asks)):
+        _polls(k, look, place)
         read(k, "%x")
     k.lines.insert(0, "%true = arith.constant true")
     return k
 
 
-def test_a_rank_that_polls_goes_on_once_the_signal_has_come() -> None:
-    k = polling()
+@pytest.mark.parametrize("look", [_test, _both, _read])
+@pytest.mark.parametrize("place", ["condition", "body", "counter", "work"])
+@pytest.mark.parametrize("asks", [0, 1])
+def test_a_rank_that_polls_goes_on_once_the_signal_has_come(
+    look: Callable[[Text], str], place: str, asks: int
+) -> None:
+    k = polling(look, place, asks)
     given = values(k, 2)
     for seed in (None, 0, 1, 2):
-        assert (compiled(k, 2, schedule=seed)(**given)["z"][1, :64] == given["x"][1, :64]).all()
-    k.lines = [line for line in k.lines if "tnotify" not in line]
+        assert (compiled(k, 2, schedule=seed)(**given)["z"][asks, :64] == given["x"][asks, :64]).all()
+    found = compiled(k, 2).judge(given, schedules=2)
+    assert {(f.kind, f.first.name) for f in found.findings} == {("schedule", "tnotify")}
+    assert "error" not in found.witness
+    if look is _read:
+        with pytest.raises(pto.NotExecutableError, match=r"scf\.while: a loop reads a signal until another"):
+            compiled(k, 2, "compiled")
+    else:
+        z = compiled(k, 2, "compiled")(**given)["z"]
+        assert (np.asarray(z)[asks, :64] == given["x"][asks, :64]).all()
+
+
+@pytest.mark.parametrize("look", [_test, _both])
+@pytest.mark.parametrize("place", ["condition", "body", "counter"])
+@pytest.mark.parametrize("seed", [None, 0, 1])
+def test_a_rank_that_only_polls_is_a_deadlock(
+    look: Callable[[Text], str], place: str, seed: int | None
+) -> None:
+    k = polling(look, place, come=False)
     with pytest.raises(
-        pto.PtoError, match=r"deadlock: 1 of 2 ranks waits for ever\n.*only looks at s\[0\] of rank 1 ge 1"
+        pto.PtoError, match=r"deadlock: 1 of 2 ranks waits for ever\n.*only looks at s\[.\] of rank 1 ge 1"
     ):
-        compiled(k, 2)(**given)
+        compiled(k, 2, schedule=seed)(**values(k, 2))
 
 
 @pytest.mark.instructions("tput_async", "tget_async", "build_async_session")
