@@ -87,7 +87,7 @@ _FIRST_RESULT = """
 import sys, time, numpy as np, jax
 import pto_jax.runtime.kernel
 from pto_jax import text
-from pto_jax.cli import bench_programs
+from benchmarks import bench_programs
 jax.block_until_ready(jax.numpy.zeros(1) + 1)
 pto_jax.runtime.kernel.compile(text.parse("%d = tadd %a, %b : !pto.tile<1x8xf32>", "<first>"))
 x = np.zeros(256 * 64, np.float32)

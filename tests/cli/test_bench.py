@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
-from benchmarks import bench, bench_examples, bench_programs, bench_registers
+from benchmarks import bench, bench_compile, bench_examples, bench_programs, bench_registers
 from benchmarks.bench_run import Run
 from benchmarks.bench_table import Table, default_table
 from pto_jax.cli.options import KEEP_COMPILED
@@ -27,6 +27,11 @@ def test_the_looped_program_has_about_100_instructions_and_is_legal() -> None:
     count = sum(op.name.startswith("t") for op in program.walk())
     assert 80 <= count <= 110 and sum(op.name == "scf.for" for op in program.walk()) == 4
     assert not [d for d in pto.verify(program) if d.severity == "error"]
+
+
+def test_a_new_process_measures_its_first_result() -> None:
+    seconds = bench_compile._first_result(dict(os.environ))
+    assert seconds > 0
 
 
 def test_loops_of_registers_are_measured_against_a_tile_of_the_same_sum() -> None:
