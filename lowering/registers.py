@@ -505,6 +505,9 @@ def neutral(d: DType, largest: bool) -> np.unsignedinteger:
 def extreme(a: Float | Integer, words: UInt[Array, "*rows lanes"], largest: bool) -> UInt[Array, "*rows one"]:
     """The extremes along the last axis, which stays."""
     better = larger if largest else smaller
+    if words.shape[-1] == 1:
+        # Of a single word too a NaN is the canonical one.
+        return better(a, words, words)
     return _folded(words, lambda x, y: better(a, x, y))
 
 

@@ -12,7 +12,7 @@ from pto_jax.ir import F32, I1, dtype
 from pto_jax.isa.micro import Lanes, MicroCall
 
 from . import calls
-from .calls import check, data, rooms as rooms, scalar, vreg
+from .calls import check, compiled, data, interpreted, rooms as rooms, same, scalar, vreg
 from .test_conversions import to_float, value_of
 from .test_formulas import active, larger, neighbours, values, words_of
 
@@ -364,3 +364,12 @@ def test_a_mask_that_the_text_lists() -> None:
         value = {"value": f"{text} : tensor<3xi1>"}
         got = check(MicroCall("vmi.constant_mask", (), (mask(3),), value))[0]
         assert got.tolist() == wanted
+
+
+@pytest.mark.parametrize("t", ["f16", "bf16", "f32"])
+@pytest.mark.parametrize("name", ["vcmax", "vcmin", "vcadd"])
+def test_groups_of_one_lane_have_the_same_nan_on_every_executor(name: str, t: str) -> None:
+    words = data(dtype(t), LANES, name) | dtype(t).word.type(dtype(t).canonical_nan | 1)
+    call = logical(name, t)
+    call = MicroCall(call.name, call.types, call.results, {"group": LANES})
+    same(call, compiled(call, words, flags(1)), interpreted(call, words, flags(1)))
