@@ -58,6 +58,11 @@ def _with_scopes(region: Region) -> Region:
     return region if same else replace(region, ops=ops)
 
 
+def ends_scope(op: Op) -> bool:
+    """Whether no scope that the assembler makes may hold an operation."""
+    return _kind(op) == "boundary"
+
+
 def _inside(op: Op) -> Op:
     """The operation with scopes in its regions."""
     if not op.regions or opens_scope(op):

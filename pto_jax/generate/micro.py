@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from .. import ir
+from ..analysis.scopes import ends_scope
 from ..ir import I1, I64, AddressSpace, DType, KernelKind, Op, Pipe, PtrType, ScalarType, Value, attrs
 from ..isa import micro_operations
 from ..isa.micro import SCOPE_LOOP, SCOPES
@@ -300,7 +301,7 @@ class KernelWriter:
             self.show(writer, writer.pool.registers[first:])
             if loop:
                 writer.barrier()
-        if left_out:
+        if left_out and not any(map(ends_scope, level.ops)):
             for op in level.ops:
                 self.state.emit(op)
             return

@@ -1,10 +1,14 @@
 """Vector scopes that a text leaves out: those that the assembler makes, and what none can hold."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import pto_jax as pto
 from pto_jax.analysis.resolve import resolve
+from pto_jax.generate.options import MICRO
+from pto_jax.generate.programs import generate
 from pto_jax.ir import Op
 from tests.micro.programs import executed, kernel
 
@@ -160,3 +164,11 @@ def test_accesses_of_a_scope_that_is_left_out_are_judged(barrier: bool) -> None:
     lines = [BARRIER, MASK, load("v"), store("v", "%c0"), *order, load("w"), store("w"), BARRIER]
     kinds = [finding.kind for finding in pto.races(pto.parse(text(lines)))]
     assert kinds == ([] if barrier else ["race"])
+
+
+@pytest.mark.parametrize("name", ["sprsti", "sprsts", "sprclr", "vsqz"])
+def test_generated_scopes_that_are_left_out_can_be_made(name: str) -> None:
+    options = replace(MICRO, only=frozenset({name}), statements=3)
+    for index in range(40):
+        program = generate(3201, index, options).program
+        assert [d for d in pto.verify(program, "a5") if d.severity == "error"] == []
