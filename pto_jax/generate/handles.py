@@ -210,7 +210,8 @@ def _computed(state: State) -> None:
         if not legal(state.profile, op):
             return
     else:
-        names = ("addf", "mulf", "maximumf") if d.is_float else ("addi", "subi", "muli", "andi", "maxsi")
+        largest = "maxui" if d.kind == "uint" else "maxsi"
+        names = ("addf", "mulf", "maximumf") if d.is_float else ("addi", "subi", "muli", "andi", largest)
         op = Op(f"arith.{state.rng.choice(names)}", (state.scalar(d), state.scalar(d)), results=(result,))
     state.emit(op)
     state.level.scalars.append(result)

@@ -192,10 +192,11 @@ def launch(seed: int, entry: str = "k") -> Launch:
       %mask = arith.constant 255 : i64
       %constant = arith.constant {"5.0" if dtype == "f32" else "5"} : {dtype}
       %trips = arith.constant {rng.randint(0, 3)} : index"""
+    wider = "fptosi" if dtype == "f32" else "extui" if dtype.startswith("u") else "extsi"
     if not known:
         prologue += f"""
       %at0 = pto.load_scalar %x[%n] : {p} -> {dtype}
-      %read64 = arith.{"fptosi" if dtype == "f32" else "extsi"} %at0 : {dtype} to i64
+      %read64 = arith.{wider} %at0 : {dtype} to i64
       %read = arith.index_cast %read64 : i64 to index"""
     text = f"""module attributes {{pto.target_arch = "a3"}} {{
     func.func @{entry}({common}) attributes {{pto.entry}} {{
