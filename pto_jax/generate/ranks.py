@@ -29,7 +29,7 @@ _BLOCK = "__pypto_spmd_block_idx"
 #: Most rounds of a program, and words of its window of signals that a round has.
 _ROUNDS, _CELLS = 3, 16
 #: Spellings of a fence: with a barrier of all pipes before it, or alone, which orders them, too.
-_FENCES = (FENCE, FENCE.splitlines()[1])
+_FENCES = [FENCE, FENCE.splitlines()[1]]
 
 
 @dataclass(frozen=True)
@@ -424,7 +424,10 @@ def _additions(p: _Program) -> None:
 
 
 def _asynchronous(p: _Program) -> None:
-    """A ring of copies that go on beside the core, which waits for the last one before it tells of them."""
+    """A ring of copies that go on beside the core, which waits for the last one before it tells of them.
+
+    Copies that are complete are in memory: only stores of earlier rounds need the fence behind the wait.
+    """
     k, peer, flat = p.k, p.following(1), (p.size,)
     t, session, scratch = k.type(flat, p.t), k.new(), k.new()
     tile = "!pto.tile_buf<vec, 1x256xi8>"
@@ -444,7 +447,8 @@ def _asynchronous(p: _Program) -> None:
     wait = f"{k.new()} = pto.comm.wait_async_event{operands} -> i1"
     there = p.need("a wait for a copy")
     k.add(*[wait] * there)
-    p.fence()
+    first = len(p.protocols) == 1
+    k.add(p.rng.choice(_FENCES + FENCE.splitlines()[:1] * first))
     p.notify(peer, p.cell)
     k.add(*[wait] * (not there))
     p.wait(p.cell, 1)

@@ -72,7 +72,9 @@ class DelayedMachine(ReferenceMachine):
     def begin(self, op: ir.Op, scope: interpreter.Scope) -> None:
         """What an operation orders, or uses, is there before it."""
         order = effects.traits_of(op).order
-        if order is not None and order.through not in ("signal", "transfer"):
+        if order is not None and order.through == "transfer":
+            self.arrive(None)  # a copy that is waited for is in memory
+        elif order is not None and order.through != "signal":
             source = effects.ends_of(op)[0] if order.through in ("flag", "event") else None
             named = op.attrs.get("pipe", op.attrs.get("op_type"))
             pipe = source or effects.pipe_named(named) if named is not None or source is not None else None

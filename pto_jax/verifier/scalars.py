@@ -11,7 +11,9 @@ from .errors import error_of
 
 _Rule = Callable[[Op], str | None]
 #: Operations on integers as signed ones: their operands, or their result.
-_SIGNED = dict.fromkeys("divsi ceildivsi floordivsi remsi minsi maxsi shrsi extsi sitofp".split(), "ins")
+_SIGNED: dict[str, str] = dict.fromkeys(
+    "divsi ceildivsi floordivsi remsi minsi maxsi shrsi extsi sitofp".split(), "ins"
+)
 _SIGNED["fptosi"] = "results"
 _INTEGER = """
     addi subi muli divsi divui ceildivsi ceildivui floordivsi remsi remui andi ori xori shli shrsi shrui
