@@ -27,7 +27,7 @@ from ..generate.operations import legal
 from ..isa import effects
 from ..isa.declare import Instruction
 from ..profiles import Profile, ProfileName
-from ..verifier.programs import verify_program
+from ..verifier.programs import WITHOUT_FIXES, verify_program
 from .edits import renamed, rewritten
 
 #: Most mutations of a program, and how often each is tried until the program is legal.
@@ -78,7 +78,7 @@ def _is_legal(program: ir.Program, profile: Profile) -> bool:
     """Whether the verifier accepts a program as its text says it, which devices are given."""
     try:
         result = resolve(parse(str(program))).program
-        findings = verify_program(result, profile)
+        findings = verify_program(result, profile, limits=WITHOUT_FIXES)
     except errors.PtoError:
         return False
     return result == program and all(d.severity != "error" for d in findings)

@@ -74,10 +74,13 @@ class InstructionRules:
     one of its signature, in any program.
     """
 
-    def __init__(self, resolved: resolution.ResolvedProgram, profile: Profile, level: int | None) -> None:
+    def __init__(
+        self, resolved: resolution.ResolvedProgram, profile: Profile, level: int | None, fixes: int
+    ) -> None:
         self.resolved = resolved
         self.profile = profile
         self.level = level
+        self.fixes = fixes
         self._language: Language = resolved.program.language or PRESENT
         self._legal = _legal(profile, level, self._language)
 
@@ -113,7 +116,8 @@ class InstructionRules:
                 message = f"{finding.message} (by constants; an error where it is executed)"
                 diagnostics.append(replace(finding, severity="warning", message=message))
         wrong = [i for i, d in enumerate(diagnostics) if d.severity == "error"]
-        if wrong and not any(diagnostics[i].fix for i in wrong):
+        if wrong and self.fixes and not any(diagnostics[i].fix for i in wrong):
+            self.fixes -= 1
             at = min(wrong, key=lambda i: _column(diagnostics[i]))
             fix = self._fix(resolved.op, operand_facts, diagnostics[at].operand)
             diagnostics[at] = replace(diagnostics[at], fix=fix)
@@ -242,11 +246,19 @@ _NOT_PORTABLE = frozenset({"region-covers"})
 
 @dataclass(frozen=True)
 class Limits:
-    """Upper bounds checked before anything is allocated."""
+    """Upper bounds checked before anything is allocated.
+
+    ``fixes`` bounds the instructions for which legal ones are searched, each for hundredths of a second.
+    """
 
     operations: int = 100_000
     nesting: int = 64
     elements: int = 1 << 28
+    fixes: int = 10
+
+
+#: Where only the verdict counts.
+WITHOUT_FIXES = Limits(fixes=0)
 
 
 @dataclass(frozen=True)
@@ -314,7 +326,7 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
     if _within_limits(program, limits, sink):
         sink.add(too_many_trips(resolved))
         ordered = sorted(program.functions, key=lambda f: not f.external)
-        rules = InstructionRules(resolved, profile, build.level)
+        rules = InstructionRules(resolved, profile, build.level, limits.fixes)
         checkers = {f.name: _Checker(rules, f, sink) for f in ordered}
         for checker in checkers.values():
             checker.run()

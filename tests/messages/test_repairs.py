@@ -239,3 +239,11 @@ def test_hardware_that_has_an_operation_is_the_fix() -> None:
     (first, *_) = errors(text)
     assert first.fix == 'profile="a5"'
     assert not [d for d in pto.verify(pto.parse(text), profile="a5") if d.severity == "error"]
+
+
+def test_the_first_ten_wrong_instructions_of_a_text_have_searched_fixes() -> None:
+    tiles = "(!pto.tile<i32, 4, 16>, !pto.tile<f16, 4, 16>) -> !pto.tile<bf16, 4, 16>"
+    line = f"%z{{0}} = taddreluconv %x{{0}}, %y{{0}} : {tiles}"
+    found = pto.verify(pto.parse("\n".join(line.format(i) for i in range(30))), "a2a3")
+    lines = {d.span.line for d in found if d.fix and d.span}
+    assert lines == set(range(1, 11)) and {d.span.line for d in found if d.span} == set(range(1, 31))

@@ -75,7 +75,7 @@ def test_a_legal_instruction_is_checked_once(monkeypatch: pytest.MonkeyPatch) ->
     programs._legal.cache_clear()
     resolved = resolve(parse(_text((*_ALLOCATED, *alike, *other))))
     rules, facts = (
-        InstructionRules(resolved, profile("a5"), None),
+        InstructionRules(resolved, profile("a5"), None, 0),
         resolved.facts(resolved.program.functions[0]),
     )
     for op in resolved.program.walk():
