@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from pto_jax.cli.main import main
+from tests.docs.test_words import GENERATED
 
 DOCS = Path(__file__).parents[2] / "docs"
-GENERATED = ("instructions", "language", "tables", "commands", "gallery")
 PAGES = sorted(p for p in DOCS.rglob("*.md") if not set(p.parts) & set(GENERATED))
 #: Languages of blocks that are no examples of this package, and of what they are.
 OTHER = {
