@@ -12,6 +12,7 @@ from typing import Any, NoReturn, TypeAlias
 from ..errors import with_article
 from ..files import user_code
 from ..ir import F32, I1, I64, INDEX, AttrValue, DType, ScalarType, Type, VectorType
+from ..isa.traits import cast_name
 from .argument_types import as_type, element
 from .body import Node, canonical_float, current
 from .places import Place, fail, here
@@ -442,23 +443,6 @@ def cast(value: Any, dtype: str | DType) -> Scalar:
         assert isinstance(handle, Scalar)
         return handle
     if source.is_float != target.is_float and INDEX in (source, target):
-        handle = _emit(_cast_name(source, I64), (handle,), ScalarType(I64), Place(place.span))
+        handle = _emit(cast_name(source, I64), (handle,), ScalarType(I64), Place(place.span))
         source = I64
-    return _emit(_cast_name(source, target), (handle,), ScalarType(target), place)
-
-
-def _cast_name(source: DType, target: DType) -> str:
-    unsigned = source.kind == "uint"
-    if INDEX in (source, target):
-        name = "index_castui" if unsigned or target.kind == "uint" else "index_cast"
-    elif source.is_float and target.is_float:
-        name = "extf" if source.bits < target.bits else "truncf" if source.bits > target.bits else "bitcast"
-    elif source.is_float:
-        name = "fptoui" if target.kind == "uint" else "fptosi"
-    elif target.is_float:
-        name = "uitofp" if unsigned else "sitofp"
-    elif source.bits == target.bits:
-        name = "bitcast"
-    else:
-        name = "trunci" if source.bits > target.bits else "extui" if unsigned else "extsi"
-    return f"arith.{name}"
+    return _emit(cast_name(source, target), (handle,), ScalarType(target), place)

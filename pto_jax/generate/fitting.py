@@ -131,8 +131,8 @@ class _Search:
             return 1 << 2 * (draw if draw < ALIKE else int(rng.integers(0, ALIKE)))
 
         for name in self.scalars:
-            drawn_alike = draw >= ALIKE and rng.random() < 0.5
-            self.scalars[name] = int(rng.choice(self.pool)) if drawn_alike else int(rng.integers(0, size()))
+            from_pool = draw >= ALIKE and rng.random() < 0.5
+            self.scalars[name] = int(rng.choice(self.pool)) if from_pool else int(rng.integers(0, size()))
         sparse = draw >= ALIKE and draw % 2 == 1
         self.beyond = BEYOND if draw >= ALIKE else 1
         self.tables = {name: SPARSE if sparse else (0, size()) for name in self.tables}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from ..ir import KernelKind
+from ..ir import INDEX, DType, KernelKind
 
 #: How something is used. ``scratch``: written with contents that mean nothing.
 Access = Literal["read", "write", "scratch"]
@@ -224,3 +224,21 @@ def structural_traits(name: str) -> Traits | None:
         return traits
     dialect, dot, _ = name.partition(".")
     return _DIALECTS.get(dialect) if dot else None
+
+
+def cast_name(source: DType, target: DType) -> str:
+    """The operation that makes a number of one type one of another; none is between index and floats."""
+    unsigned = source.kind == "uint"
+    if INDEX in (source, target):
+        name = "index_castui" if unsigned or target.kind == "uint" else "index_cast"
+    elif source.is_float and target.is_float:
+        name = "extf" if source.bits < target.bits else "truncf" if source.bits > target.bits else "bitcast"
+    elif source.is_float:
+        name = "fptoui" if target.kind == "uint" else "fptosi"
+    elif target.is_float:
+        name = "uitofp" if unsigned else "sitofp"
+    elif source.bits == target.bits:
+        name = "bitcast"
+    else:
+        name = "trunci" if source.bits > target.bits else "extui" if unsigned else "extsi"
+    return f"arith.{name}"

@@ -100,9 +100,7 @@ def _field(x: Array) -> Array:
     return lax.convert_element_type(least >> np.uint32(24), np.int32)
 
 
-def straight_through(
-    kernel: Callable[..., Any], reference: Callable[..., Any] | None = None
-) -> Callable[..., Any]:
+def straight_through(kernel: Callable[..., Any], reference: Callable[..., Any]) -> Callable[..., Any]:
     """A function with the values of ``kernel`` and the derivative of ``reference``.
 
     ``kernel`` is a compiled :class:`pto_jax.Kernel` or any function that calls kernels or
@@ -123,10 +121,12 @@ def straight_through(
     (1.0, 1.0)
     """
     for what, given in (("kernel", kernel), ("reference", reference)):
-        if given is None or not callable(given):
-            got, fix = f"straight_through: {what}: got {given!r:.40}", f"{what}=lambda x: x"
-            raise ArgumentError(got, allowed="a function of arrays", fix=fix)
-    assert reference is not None
+        if not callable(given):
+            raise ArgumentError(
+                f"straight_through: {what}: got {given!r:.40}",
+                allowed="a function of arrays",
+                fix=f"{what}=lambda x: x",
+            )
     name = str(getattr(kernel, "__name__", None) or getattr(kernel, "entry", type(kernel).__name__))
 
     # Unlike a custom_vjp, a custom_jvp serves both modes.

@@ -136,7 +136,7 @@ class Scopes:
             close = names.suggestion(mention.name, nearby, "%")
             fix = "" if close or not isinstance(written, TileType) else _allocation(mention.name, written)
             later = re.search(
-                rf"^\s*%{re.escape(mention.name)}\s*=.*$", self._cursor.source[mention.end :], re.M
+                rf"^[ \t]*%{re.escape(mention.name)}[ \t]*=.*$", self._cursor.source[mention.end :], re.M
             )
             if later is not None:
                 line = self._cursor.span(mention.end + later.end(), mention.end + later.end()).line

@@ -23,6 +23,7 @@ from ..isa.history import written_out
 from ..isa.layout import TMOV
 from ..isa.rules.constraints import BLOCK_BITS, element_type, made_anew, spelled, with_dtype
 from ..isa.samples.operations import legal_samples
+from ..isa.traits import cast_name
 from ..isa.views import ALLOC_TILE
 from ..profiles import Profile
 from ..text import print_program
@@ -275,14 +276,9 @@ def _cast(old: Type, new: Type) -> str | None:
     """The operation that makes a number of another type."""
     if not (isinstance(old, ScalarType) and isinstance(new, ScalarType)):
         return None
-    if INDEX in (old.dtype, new.dtype):
-        return None if old.dtype.is_float or new.dtype.is_float else "arith.index_cast"
-    wider = new.dtype.bits > old.dtype.bits
-    if old.dtype.is_float and new.dtype.is_float:
-        return "arith.extf" if wider else "arith.truncf"
-    if old.dtype.is_float or new.dtype.is_float:
-        return "arith.fptosi" if old.dtype.is_float else "arith.sitofp"
-    return "arith.extsi" if wider else "arith.trunci"
+    if INDEX in (old.dtype, new.dtype) and (old.dtype.is_float or new.dtype.is_float):
+        return None
+    return cast_name(old.dtype, new.dtype)
 
 
 def _python_value(value: object) -> str:

@@ -55,8 +55,8 @@ REASON = "# Instructions by name: "
 OTHER_MEANINGS = {
     ("lowering/scalars.py", "bitcast"): "arith.bitcast",
     ("lowering/machine/program.py", "trap"): "the rule that the report names",
-    ("pto_jax/builder/arith.py", "bitcast"): "arith.bitcast",
     ("pto_jax/isa/traits.py", "barrier"): "a role in the order of operations",
+    ("pto_jax/isa/traits.py", "bitcast"): "arith.bitcast",
     ("pto_jax/oracle/machine.py", "trap"): "the rule that the error names",
     ("pto_jax/oracle/scalars.py", "bitcast"): "arith.bitcast",
     ("pto_jax/order/findings.py", "barrier"): "a role in the order of operations",

@@ -110,7 +110,7 @@ CALLS = {
         "pto.nn.linear(X, X.T, np.ones(64, np.float32))", "linear: got bias [64]",
         "(lambda bias: pto.nn.linear(X, X.T, FIX))(np.ones(64, np.float32))"),
     "no reference": (
-        "pto.straight_through(pto.ops.tneg)", "straight_through: reference: got None",
+        "pto.straight_through(pto.ops.tneg, None)", "straight_through: reference: got None",
         "pto.straight_through(pto.ops.tneg, FIX)"),
     "an element type of another library": (
         'pto.ops.tcvt(X, dst="float8", profile="a5")', "tcvt: dst: got 'float8'",
