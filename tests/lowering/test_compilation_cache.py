@@ -119,7 +119,6 @@ def entries(folder: Path) -> list[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Error (reading|writing) persistent compilation cache")
 def test_damaged_entries_of_the_compilation_cache_are_compiled_anew(folder: Path, tmp_path: Path) -> None:
     assert call() == -1
     assert len(entries(folder)) > 1
@@ -140,7 +139,6 @@ def test_damaged_entries_of_the_compilation_cache_are_compiled_anew(folder: Path
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Error (reading|writing) persistent compilation cache")
 def test_a_file_in_the_place_of_the_folder_of_compiled_code(folder: Path) -> None:
     folder.write_text("no folder")
     assert call() == -1
