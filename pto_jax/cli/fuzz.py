@@ -108,7 +108,10 @@ def add(command: Adder) -> None:
     flag(focus, "--json", "with --explain: as JSON, with counts; with --exhaustive: the results as JSON")
     flag(focus, "--list-presets", "print the presets with their purpose, and stop")
     what.add_argument(
-        "--programs", nargs="+", metavar="PATH", help="your programs: files, and folders of .pto files"
+        "--programs",
+        nargs="+",
+        metavar="PATH",
+        help="your programs: files, and folders of .pto files or C++ kernels",
     )
     what.add_argument(
         "--form",

@@ -23,6 +23,7 @@ from ..generate.options import IN_TURN, PRESETS
 from ..generate.programs import Ranks
 from ..interpreter.rank_calls import check_ranks
 from ..profiles import PROFILE_NAMES, PROFILES
+from ..text import SUFFIXES
 from .options import ACCEPTED, REJECTED, of_command
 from .rank_options import given, require_ranks
 
@@ -181,11 +182,17 @@ def _programs(args: argparse.Namespace) -> tuple[str, ...]:
         path = Path(name)
         if not path.exists():
             raise FileError(f"{name}: no such file or folder")
-        paths = sorted(map(str, path.rglob("*.pto"))) if path.is_dir() else [str(path)]
+        paths = _in_folder(path) if path.is_dir() else [path]
         if not paths:
-            raise FileError(f"{name}: no .pto file in this folder")
-        files.update(dict.fromkeys(paths))
+            raise FileError(f"{name}: no .pto file in this folder", allowed=f"one, or {', '.join(SUFFIXES)}")
+        files.update(dict.fromkeys(map(str, paths)))
     return tuple(files)
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    """The PTO texts in a folder, or the C++ kernels of one without texts: others are hosts of its texts."""
+    paths = sorted(folder.rglob("*"))
+    return [p for p in paths if p.suffix == ".pto"] or [p for p in paths if p.suffix in SUFFIXES]
 
 
 _DEVICES = ("dut", "dut_server")

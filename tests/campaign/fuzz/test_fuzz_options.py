@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,6 +89,16 @@ def test_programs_are_arrays_where_nothing_else_is_said(setup_of: Any) -> None:
     assert (digests.opcodes, digests.batch) == (None, LOCKSTEP_BATCH)
     cases = setup_of("--tested", "eager").plan
     assert not cases.lockstep and (cases.opcodes, cases.batch) == (None, 64)
+
+
+def test_a_folder_is_its_texts_or_where_it_has_none_its_kernels_in_cpp(setup_of: Any, tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    for name in ("b.cpp", "a.cce", "inner/c.cpp", "notes.txt"):
+        (tmp_path / name).touch()
+    names = [str(tmp_path / name) for name in ("a.cce", "b.cpp", "inner/c.cpp")]
+    assert list(setup_of("--programs", tmp_path).plan.programs) == names
+    (tmp_path / "k.pto").touch()
+    assert list(setup_of("--programs", tmp_path).plan.programs) == [str(tmp_path / "k.pto")]
 
 
 def test_stores_of_campaigns_without_small_tables_stay_theirs() -> None:
