@@ -158,8 +158,10 @@ def _read_item(reader: Reader, fmt: Format, item: formats.Item, draft: Draft) ->
         case formats.ImpliedItem(rule):
             draft.implied = rule
         case formats.OptionalItem(items, when):
-            typed = when == "t" and any(t in draft.groups for i in items for t in getattr(i, "targets", ()))
-            if typed or (when != "t" and _present(c, fmt, items)):
+            targets = {t for i in items for t in getattr(i, "targets", ())}
+            typed = when == "t" and not targets.isdisjoint(draft.groups)
+            last = when != "m" or (bool(draft.groups) and next(reversed(draft.groups)) in targets)
+            if typed or (when != "t" and last and _present(c, fmt, items)):
                 for inner in items:
                     _read_item(reader, fmt, inner, draft)
         case formats.AnyOrderItem(parts):
@@ -220,6 +222,8 @@ def _present(c: Cursor, fmt: Format, items: tuple[formats.Item, ...]) -> bool:
             return c.text == "," and c.peek()[1] in fmt.words(name)
         case (formats.LiteralItem(text), *_):
             return c.text == text
+        case (formats.OperandItem(), formats.LiteralItem(",")):
+            return c.kind is Kind.PERCENT_IDENT and c.peek()[1] == ","
         case (formats.AttrItem(name, "word"), *_):
             return c.text in fmt.words(name)
     return c.kind is Kind.PERCENT_IDENT and c.peek()[0] not in (Kind.EQUAL,)

@@ -13,7 +13,8 @@ An entry is a sequence of items separated by blanks:
 ``@name:kind``  an attribute in its own place   ``@a:int|$b``  an attribute or an operand
 ``(? ... ?)``   may be absent; ``(?r``: printed when there is a result, ``(?n``: when there is none, and
                 where the type differs from :data:`OPERAND_TYPES`, ``(?b``: always; ``(?t``: present exactly
-                where the operands of its types are; ``(?m``: printed when its type is a mask
+                where the operands of its types are; ``(?m``: read for the last operand of the text,
+                printed when its type is a mask
 ``(& ... &)``   parts separated by ``;``: any of them, in any order, with commas between
 ``=i64``        the result has this type, which is not written; ``=$a``: the type of operand ``a``;
                 ``=part``: a window of the sizes that are constants; ``=window``: that of the first operand
