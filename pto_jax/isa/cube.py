@@ -14,8 +14,8 @@ block scales     [M1][K / 64][16][2]    ``mte_l1_l0a_mx``; those of l0b with n i
 ===============  =====================  ==================================================
 """
 
-from collections.abc import Collection, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
 from ..ir import DType, Loc, MemRefType, Op, Pipe, PtrType, unpaired
 from .declare import Decision
@@ -23,6 +23,8 @@ from .micro import Beside, Lanes, MicroCall, MicroOperation, Numbers, Place, Row
 from .traits import Effect, Traits
 from .ub_transfers import GROUPED_WORDS, OVERLAPS, blocks, grouped, grouped_rows, reach
 
+#: What is wrong with the numbers of an operation, one sentence each.
+NumberRules: TypeAlias = Callable[[MicroCall, Numbers], Iterator[str]]
 #: Where the operations of the cube unit are described.
 PAGE = "micro-isa chapter 16"
 EXPANSION = "expansion of wrapper operations in the assembler (VPTOExpandWrapperOps.cpp)"
@@ -157,6 +159,8 @@ def fractals(call: MicroCall, numbers: Numbers) -> Fractals | None:
     return Fractals(row, col, rows, wide // lanes, rows, wide // SIDE)
 
 
+#: The greatest number of a scalar of 64 bits.
+MAX_INTEGER = 2**63 - 1
 #: The numbers of a load of fractals.
 FIELDS = ("n0", "n1", "n2", "n3", "n4", "n5")
 
@@ -469,20 +473,39 @@ _PRODUCTS = tuple(
 # -- staging -----------------------------------------------------------------------------------------------
 
 _LOAD_WORDS = "src dst n0 n1 n2 n3 n4? n5?"
-_LOAD_TEXT = (
-    "$src , $dst , $n0 , $n1 , $n2 , $n3 (? , $n4 , $n5 ?) {} "
-    ": !src , !dst , !n0 , !n1 , !n2 , !n3 (?t , !n4 , !n5 ?)"
-)
-_FIELDS_TEXT = "m_start, k_start, m_step, k_step, src_stride, dst_stride"
+_STEPS = "m_start, k_start, m_step, k_step, src_stride, dst_stride"
+_SCALE_STEPS = "x_start, y_start, x_step, y_step, src_stride, dst_stride"
+#: Least and greatest values of the six fields of a load of fractals.
+_FIELD_RANGES = ((0, 65535), (0, 65535), (1, 255), (1, 255), (1, 65535), (1, 65535))
 
 
-def _not_negative(call: MicroCall, numbers: Numbers) -> Iterator[str]:
-    """Sizes, starts and pitches count from 0."""
-    six = "n4" in numbers
-    fields = _FIELDS_TEXT.split(", ") if six else ["m", "k", "start_row", "start_col"]
-    for field, number in zip(fields, (numbers.get(f"n{i}") for i in range(6)), strict=False):
-        if number is not None and number < 0:
-            yield f"{field} = {number}; allowed: 0 or more"
+def _sizes(name: str) -> str:
+    """The four numbers of a load: the sizes of the factor, and where it begins."""
+    return ("m, k" if "l0a" in name else "k, n") + ", start_row, start_col"
+
+
+def _load_text(name: str, steps: str) -> str:
+    """Numbers in their order or by their names."""
+    forms = f"{_sizes(name)}|{steps}".replace(" ", "")
+    return (
+        f"$src , $dst , (?{forms} $n0 , $n1 , $n2 , $n3 (? , $n4 , $n5 ?) ?) {{}} "
+        ": !src , !dst , !n0 , !n1 , !n2 , !n3 (?t , !n4 , !n5 ?)"
+    )
+
+
+def _field_ranges(steps: str, ranges: Sequence[tuple[int, int]]) -> NumberRules:
+    """Numbers are in the ranges of their fields; sizes and starts count from 0."""
+
+    def rule(call: MicroCall, numbers: Numbers) -> Iterator[str]:
+        six = "n4" in numbers
+        fields = (steps if six else _sizes(call.name)).split(", ")
+        for k, (field, limits) in enumerate(zip(fields, ranges, strict=False)):
+            number, (low, high) = numbers.get(f"n{k}"), limits if six else (0, MAX_INTEGER)
+            if number is not None and not low <= number <= high:
+                shown = f"{low} or more" if high == MAX_INTEGER else f"{low} to {high}"
+                yield f"{field} = {number}; allowed: {shown}"
+
+    return rule
 
 
 def _fractal_load(name: str, target: str, summary: str, semantics: str) -> MicroOperation:
@@ -494,11 +517,11 @@ def _fractal_load(name: str, target: str, summary: str, semantics: str) -> Micro
         f"@l1 @{target} i64 i64 i64 i64 i64 i64",
         kind="memory",
         pipe=Pipe.MTE1,
-        written="" if raw else _LOAD_TEXT,
+        written="" if raw else _load_text(name, _STEPS),
         places=(place_of("src", "read", _taken), place_of("dst", "write", _placed)),
-        rules=(_one_type, _field_limits),
+        rules=(_one_type, *([_no_pairs] if raw else [_field_limits])),
         flags="transpose",
-        number_rules=_not_negative,
+        number_rules=_field_ranges(_STEPS, _FIELD_RANGES),
         unexecuted=_squares,
         semantics=semantics,
         decisions=(OVERLAPS, _PACKED) if raw else (_STARTS, _OUTSIDE, OVERLAPS, _PACKED),
@@ -514,6 +537,14 @@ def _one_type(op: Op) -> Iterator[str]:
         yield f"got {source} copied to {target}; allowed: one element type"
 
 
+def _no_pairs(op: Op) -> Iterator[str]:
+    """Two numbers in a byte are loaded by wrappers, whose expansion has operations of its own for them."""
+    pairs = [t for t in (pointed(op, k) for k in (0, 1)) if t.startswith("f4")]
+    if pairs:
+        wrapper = op.name.replace("load_cbuf_to_c", "pto.mte_l1_l0")
+        yield f"got {pairs[0]}, two numbers in a byte; allowed: other elements, or {wrapper}"
+
+
 def has_operand(op: Op, name: str) -> bool:
     """Whether an operation has an optional operand."""
     return any(n == name and size for n, size in op.groups)
@@ -522,7 +553,7 @@ def has_operand(op: Op, name: str) -> bool:
 def _field_limits(op: Op) -> Iterator[str]:
     """The six fields come together; of the others there are four."""
     if op.groups and has_operand(op, "n4") != has_operand(op, "n5"):
-        yield f"got five numbers; allowed: four, or six ({_FIELDS_TEXT})"
+        yield f"got five numbers; allowed: four, or six ({_STEPS})"
 
 
 def _scale_load(name: str, side: str) -> MicroOperation:
@@ -534,7 +565,8 @@ def _scale_load(name: str, side: str) -> MicroOperation:
         f"@l1 @{target} i64 i64 i64 i64 i64 i64",
         kind="memory",
         pipe=Pipe.MTE1,
-        written=_LOAD_TEXT,
+        written=_load_text(name, _SCALE_STEPS),
+        number_rules=_field_ranges(_SCALE_STEPS, ((0, MAX_INTEGER),) * 6),
         places=(
             place_of("src", "read", _fragments(source=True), aligned=lambda call: ROW),
             place_of(
@@ -546,10 +578,7 @@ def _scale_load(name: str, side: str) -> MicroOperation:
             ),
         ),
         rules=(_field_limits,),
-        semantics=(
-            f"numbers: {'m, k' if target == 'l0a' else 'k, n'}, start_row, start_col; or x_start, y_start, "
-            "x_step, y_step, src_stride, dst_stride"
-        ),
+        semantics=f"numbers: {_sizes(name)}; or {_SCALE_STEPS}",
         decisions=(_STARTS,),
         between_scopes=True,
         source=PAGE,
@@ -653,20 +682,16 @@ _STAGING = (
         "mte_l1_l0a",
         "l0a",
         "Load of the fractals of the left factor.",
-        f"numbers: m, k, start_row, start_col; or {_FIELDS_TEXT}",
+        f"numbers: {_sizes('l0a')}; or {_STEPS}",
     ),
     _fractal_load(
         "mte_l1_l0b",
         "l0b",
         "Load of the fractals of the right factor.",
-        f"numbers: k, n, start_row, start_col; or {_FIELDS_TEXT}",
+        f"numbers: {_sizes('l0b')}; or {_STEPS}",
     ),
-    _fractal_load(
-        "load_cbuf_to_ca", "l0a", "Load of fractals of the left factor.", f"numbers: {_FIELDS_TEXT}"
-    ),
-    _fractal_load(
-        "load_cbuf_to_cb", "l0b", "Load of fractals of the right factor.", f"numbers: {_FIELDS_TEXT}"
-    ),
+    _fractal_load("load_cbuf_to_ca", "l0a", "Load of fractals of the left factor.", f"numbers: {_STEPS}"),
+    _fractal_load("load_cbuf_to_cb", "l0b", "Load of fractals of the right factor.", f"numbers: {_STEPS}"),
     _scale_load("mte_l1_l0a_mx", "left"),
     _scale_load("mte_l1_l0b_mx", "right"),
     micro(
@@ -726,6 +751,7 @@ _STAGING = (
         pipe=Pipe.MTE2,
         places=(place_of("dst", "write", _filled),),
         rules=(lambda op: _fill_rules(op),),
+        number_rules=lambda call, numbers: _fill_offset(call, numbers),
         limits=dict.fromkeys(("repeats", "length", "gap"), (0, 32767)),
         between_scopes=True,
         source=PAGE,
@@ -742,6 +768,13 @@ def _bias_pairs(op: Op) -> Iterator[str]:
 def _fill_rules(op: Op) -> Iterator[str]:
     if op.attrs.get("fill_word_bits") not in (16, 32):
         yield f"got fill_word_bits = {op.attrs.get('fill_word_bits')}; allowed: 16, 32"
+
+
+def _fill_offset(call: MicroCall, numbers: Numbers) -> Iterator[str]:
+    """A fill begins at a block."""
+    offset = numbers.get("offset")
+    if offset is not None and (offset < 0 or offset % ROW):
+        yield f"offset = {offset}; allowed: multiples of {ROW} bytes from 0 on"
 
 
 _CONTROLS = (

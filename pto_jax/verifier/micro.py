@@ -236,7 +236,7 @@ def _scopes(region: Region, inside: bool) -> Iterator[Diagnostic]:
 def _synchronises(op: Op) -> bool:
     """Whether an operation orders pipes, cores or caches; the assembler has those between scopes only."""
     order = traits_of(op).order
-    return order is not None and order.through != "operation"
+    return order is not None and (order.through != "operation" or find_micro(op.name) is None)
 
 
 def _handed_in(scope: Op) -> Iterator[Diagnostic]:
