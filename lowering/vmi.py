@@ -268,8 +268,10 @@ def _store(
     if high is not None:
         value, parts = jnp.stack([value, high], 1).reshape(-1), 2
     *strides, last = operands.values() or (None,)
-    masked = last is not None and getattr(last, "dtype", None) == np.bool_
-    mask = jnp.broadcast_to(last[:, None], (last.shape[0], parts)).reshape(-1) if masked else None
+    masked = getattr(last, "dtype", None) == np.bool_
+    mask = None
+    if masked and last is not None:
+        mask = jnp.broadcast_to(last[:, None], (last.shape[0], parts)).reshape(-1)
     words = lax.convert_element_type(value, dest.dtype.word)
     strides += [] if masked or last is None else [last]
     at = _places(call, value.shape[0], words.dtype.itemsize, tuple(strides))
