@@ -125,7 +125,13 @@ _TO_INTEGERS = {
     ("f32", "i32"): True, ("f32", "i16"): True, ("f16", "i32"): False, ("f16", "i16"): True,
     ("f16", "i8"): True, ("bf16", "i32"): True, ("f16", "u8"): True,
 }  # fmt: skip
-_NEAREST, _WHOLE, _PACKED = "RAHZ", "RAFCZ", "RAFZC"
+#: Roundings of floats that become narrower: those of the assembler that the operation on registers has too.
+_NARROWER = {
+    **dict.fromkeys([*(("f32", t) for t in ("f16", "bf16", "f8e4m3", "f8e5m2")), ("bf16", "f16")], "RAHZ"),
+    **dict.fromkeys([(s, t) for s in ("f16", "bf16") for t in ("f8e4m3", "f8e5m2")], "RAZ"),
+    ("f32", "hif8"): "AH", ("f16", "hif8"): "AH",
+}  # fmt: skip
+_WHOLE, _PACKED = "RAFCZ", "RAFZC"
 
 
 def _number(t: VRegType) -> str:
@@ -161,9 +167,11 @@ def _between_floats(before: DType, after: DType) -> Direction | str:
         return Direction(_PACKED if before == BF16_PAIR else "")
     if before.bits < after.bits:
         return Direction()
-    if before.bits == after.bits and (before.name, after.name) != ("bf16", "f16"):
-        return "floats of another width, or bf16 -> f16"
-    return Direction(_NEAREST, saturates=True)
+    letters = _NARROWER.get((before.name, after.name))
+    narrower = ", ".join(t for s, t in _NARROWER if s == before.name)
+    if letters is None:
+        return f"from {before}: {narrower or 'no narrower floats'}, and wider ones"
+    return Direction(letters, saturates=True)
 
 
 def converted(kind: Callable[[VRegType, VRegType], str] = lambda source, target: "") -> Rule:
