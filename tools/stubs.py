@@ -233,7 +233,7 @@ MICRO_EXAMPLES = PACKAGE / "manual" / "micro.json"
 MICRO_SESSIONS = PACKAGE / "manual" / "micro_sessions.json"
 #: Generated kernels among which an example is looked for.
 #: Lines of a micro-operation with different operands of which one is chosen.
-_TRIES = 8
+_TRIES = 16
 _CASES = 40
 
 
