@@ -237,7 +237,7 @@ def _copy(
 ) -> tuple[()]:
     """A copy of bursts of units; strides of loops around them are bytes."""
     burst = [operands[name] for name in ("len", "n", "s", "d")]
-    around = loops_of(*burst[1:], operands)[:-1]
+    around = loops_of(operands["n"], operands["s"], operands["d"], operands)[:-1]
     return _units(call, machine, operands[first], operands[second], unit, burst, around)
 
 

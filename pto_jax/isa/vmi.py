@@ -257,11 +257,12 @@ OLD_REDUCTIONS = {
 
 #: What the ends of an older conversion are.
 _OLD_KINDS = {
-    "extf": logical.floats(wider=True), "truncf": logical.floats(wider=False),
-    "fptosi": logical.to_integers(signed=True), "fptoui": logical.to_integers(signed=False),
-    "sitofp": logical.from_integers, "extsi": logical.extended(signed=True),
-    "extui": logical.extended(signed=False), "trunci": logical.narrowed,
+    "extf": ("floats", "floats", "wider"), "truncf": ("floats", "floats", "narrower"),
+    "fptosi": ("floats", "signed"), "fptoui": ("floats", "unsigned"), "sitofp": ("signed", "floats"),
+    "extsi": ("signed", "signed", "wider"), "extui": ("unsigned", "unsigned", "wider"),
+    "trunci": ("signed unsigned", "signed unsigned", "narrower"),
 }  # fmt: skip
+_OLD_ELEMENTS = {"sitofp": {"T": "i32", "D": "f32"}}
 #: Element types of older reductions by their last letter; sums of integers have 32 bits.
 _OLD_TYPES = {"f": "f16 f32", "i": _WHOLE}
 
@@ -281,7 +282,8 @@ _OLDER: tuple[MicroOperation, ...] = (
     _STORES("vmi.store", "Store of lanes.", "value dest[offset]", "T p* n",
             rules=(logical.same_memory(0),), source=_OLD),
     *(micro(f"vmi.{n}", "Conversion to another element type; the lanes stay.", "src -> result", "T -> D",
-            choices=_CONVERTED, rules=(logical.converted(_OLD_KINDS[n]),), source=_OLD)
+            choices=_CONVERTED, rules=(logical.converted(logical.between(*_OLD_KINDS[n])),), source=_OLD,
+            **_OLD_ELEMENTS.get(n, {}))
       for n in OLD_CONVERSIONS),
     *(_old_reduction(n) for n in OLD_REDUCTIONS),
     micro("vmi.group_broadcast", "The lane of each group, in all its lanes.", "value -> result", "T -> D",

@@ -209,49 +209,23 @@ def _attributes(op: Op, direction: Direction) -> Iterator[str]:
         yield f'got saturate = "{saturate}"; allowed between these element types: no saturate'
 
 
-def floats(*, wider: bool) -> Callable[[VRegType, VRegType], str]:
-    """Floats become wider ones, or others."""
+def between(sources: str, targets: str, change: str = "") -> Callable[[VRegType, VRegType], str]:
+    """Registers of these kinds (floats, signed and unsigned integers), the result wider or narrower."""
 
     def kind(source: VRegType, target: VRegType) -> str:
-        fit = _is_float(source.dtype) and _is_float(target.dtype)
-        fit = fit and (source.dtype.word_bits < target.dtype.word_bits) == wider
-        return "" if fit else f"floats to {'wider' if wider else 'narrower'} ones"
+        before, after = source.dtype.word_bits, target.dtype.word_bits
+        grows = {"wider": before < after, "narrower": before >= after}.get(change, True)
+        if _kind(source) in sources.split() and _kind(target) in targets.split() and grows:
+            return ""
+        shown = {"floats": "floats", "signed unsigned": "integers"}
+        first, second = (shown.get(words) or f"{words} integers" for words in (sources, targets))
+        return f"{first} to {change} {second}" if change else f"{first} to {second}"
 
     return kind
 
 
-def to_integers(*, signed: bool) -> Callable[[VRegType, VRegType], str]:
-    """Floats become integers with a sign, or without one."""
-
-    def kind(source: VRegType, target: VRegType) -> str:
-        fit = _is_float(source.dtype) and _is_integer(target.dtype) and _unsigned(target) != signed
-        return "" if fit else f"floats to integers {'with' if signed else 'without'} a sign"
-
-    return kind
-
-
-def from_integers(source: VRegType, target: VRegType) -> str:
-    """Integers of 32 bits with a sign become f32."""
-    fit = (source.dtype.name, target.dtype.name) == ("i32", "f32") and not _unsigned(source)
-    return "" if fit else "si32 to f32"
-
-
-def extended(*, signed: bool) -> Callable[[VRegType, VRegType], str]:
-    """Integers become wider, all of them with a sign or without."""
-
-    def kind(source: VRegType, target: VRegType) -> str:
-        whole = _is_integer(source.dtype) and _is_integer(target.dtype)
-        fit = whole and signed != _unsigned(source) and signed != _unsigned(target)
-        fit = fit and source.dtype.bits < target.dtype.bits
-        return "" if fit else f"integers {'with' if signed else 'without'} a sign to wider ones"
-
-    return kind
-
-
-def narrowed(source: VRegType, target: VRegType) -> str:
-    """Integers become narrower."""
-    whole = _is_integer(source.dtype) and _is_integer(target.dtype)
-    return "" if whole and source.dtype.bits > target.dtype.bits else "integers to narrower ones"
+def _kind(t: VRegType) -> str:
+    return "floats" if _is_float(t.dtype) else "unsigned" if _unsigned(t) else "signed"
 
 
 def same_bits(op: Op) -> Iterator[str]:
