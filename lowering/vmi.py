@@ -255,8 +255,12 @@ def _load(
     t, width, parts = lanes(call.results[0]), source.dtype.word_bits, len(call.results)
     at = _places(call, t.lanes * parts, width // 8, tuple(strides.values()))
     words = source.read(t.lanes * parts, width) if at is None else _gathered(source, at, width)
-    columns = lax.convert_element_type(words, t.dtype.word).reshape(t.lanes, parts)
-    return tuple(columns[:, part] for part in range(parts))
+    words = lax.convert_element_type(words, t.dtype.word)
+    return tuple(words[part::parts] for part in range(parts))
+
+
+def _by_turns(first: Array, second: Array) -> Array:
+    return jnp.stack([first, second], axis=1).reshape(-1)
 
 
 @memory_rule("vmi.vstore", "vmi.store", "vmi.vsstb")
@@ -264,14 +268,13 @@ def _store(
     call: MicroCall, machine: TileMemory, value: Lanes, dest: Place, offset: Any, **operands: Any
 ) -> tuple[()]:
     """Elements of the pointer's type have the low bits of lanes; the last operand may be a mask."""
-    high, parts = operands.pop("high", None), 1
-    if high is not None:
-        value, parts = jnp.stack([value, high], 1).reshape(-1), 2
+    high = operands.pop("high", None)
     *strides, last = operands.values() or (None,)
     masked = getattr(last, "dtype", None) == np.bool_
-    mask = None
-    if masked and last is not None:
-        mask = jnp.broadcast_to(last[:, None], (last.shape[0], parts)).reshape(-1)
+    mask = last if masked else None
+    if high is not None:
+        value = _by_turns(value, high)
+        mask = None if mask is None else _by_turns(mask, mask)
     words = lax.convert_element_type(value, dest.dtype.word)
     strides += [] if masked or last is None else [last]
     at = _places(call, value.shape[0], words.dtype.itemsize, tuple(strides))
