@@ -256,13 +256,13 @@ OLD_REDUCTIONS = {
 }
 
 #: What the ends of an older conversion are.
-_OLD_KINDS = {
+_OLD_KINDS: dict[str, tuple[str, ...]] = {
     "extf": ("floats", "floats", "wider"), "truncf": ("floats", "floats", "narrower"),
     "fptosi": ("floats", "signed"), "fptoui": ("floats", "unsigned"), "sitofp": ("signed", "floats"),
     "extsi": ("signed", "signed", "wider"), "extui": ("unsigned", "unsigned", "wider"),
     "trunci": ("signed unsigned", "signed unsigned", "narrower"),
 }  # fmt: skip
-_OLD_ELEMENTS = {"sitofp": {"T": "i32", "D": "f32"}}
+_OLD_ELEMENTS = {"sitofp": {"T": ("i32",), "D": ("f32",)}}
 #: Element types of older reductions by their last letter; sums of integers have 32 bits.
 _OLD_TYPES = {"f": "f16 f32", "i": _WHOLE}
 
@@ -281,10 +281,10 @@ _OLDER: tuple[MicroOperation, ...] = (
            rules=(logical.same_memory(logical.RESULT),), source=_OLD),
     _STORES("vmi.store", "Store of lanes.", "value dest[offset]", "T p* n",
             rules=(logical.same_memory(0),), source=_OLD),
-    *(micro(f"vmi.{n}", "Conversion to another element type; the lanes stay.", "src -> result", "T -> D",
-            choices=_CONVERTED, rules=(logical.converted(logical.between(*_OLD_KINDS[n])),), source=_OLD,
-            **_OLD_ELEMENTS.get(n, {}))
-      for n in OLD_CONVERSIONS),
+    *(replace(micro(f"vmi.{n}", "Conversion to another element type; the lanes stay.", "src -> result",
+                    "T -> D", choices=_CONVERTED, rules=(logical.converted(logical.between(*ends)),),
+                    source=_OLD), elements=_OLD_ELEMENTS.get(n, {}))
+      for n, ends in _OLD_KINDS.items()),
     *(_old_reduction(n) for n in OLD_REDUCTIONS),
     micro("vmi.group_broadcast", "The lane of each group, in all its lanes.", "value -> result", "T -> D",
           rules=(logical.broadcast,), source=_OLD),
