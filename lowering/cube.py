@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -232,35 +232,19 @@ def _units(
     return transfer(plain(call), machine, source, target, length * unit, [*around, loop])
 
 
-@memory_rule("mte_l1_ub", "mte_ub_l1")
-def _move(
-    call: MicroCall, machine: TileMemory, l1: Place, ub: Place, len: Any, n: Any, s: Any, d: Any, **more: Any
+def _copy(
+    call: MicroCall, machine: TileMemory, first: str, second: str, unit: int = ROW, **operands: Any
 ) -> tuple[()]:
-    source, target = (l1, ub) if call.name == "mte_l1_ub" else (ub, l1)
-    around = loops_of(n, s, d, more)[:-1]
-    return _units(call, machine, source, target, ROW, (len, n, s, d), around)
+    """A copy of bursts of units; strides of loops around them are bytes."""
+    burst = [operands[name] for name in ("len", "n", "s", "d")]
+    around = loops_of(operands["n"], operands["s"], operands["d"], operands)[:-1]
+    return _units(call, machine, operands[first], operands[second], unit, burst, around)
 
 
-@memory_rule("copy_gm_to_cbuf")
-def _copy_in(
-    call: MicroCall, machine: TileMemory, gm: Place, l1: Place, n: Any, len: Any, s: Any, d: Any
-) -> tuple[()]:
-    return _units(call, machine, gm, l1, ROW, (len, n, s, d))
-
-
-@memory_rule("copy_ubuf_to_cbuf", "copy_cbuf_to_ubuf")
-def _copy(  # noqa: PLR0913 - operands
-    call: MicroCall, machine: TileMemory, ub: Place, l1: Place, sid: Any, n: Any, len: Any, s: Any, d: Any
-) -> tuple[()]:
-    source, target = (ub, l1) if call.name == "copy_ubuf_to_cbuf" else (l1, ub)
-    return _units(call, machine, source, target, ROW, (len, n, s, d))
-
-
-@memory_rule("mte_l1_fb")
-def _load_parameters(
-    call: MicroCall, machine: TileMemory, src: Place, dst: Place, len: Any, n: Any, s: Any, d: Any
-) -> tuple[()]:
-    return _units(call, machine, src, dst, PARAMETERS, (len, n, s, d))
+memory_rule("mte_l1_ub", "copy_cbuf_to_ubuf")(partial(_copy, first="l1", second="ub"))
+memory_rule("mte_ub_l1", "copy_ubuf_to_cbuf")(partial(_copy, first="ub", second="l1"))
+memory_rule("copy_gm_to_cbuf")(partial(_copy, first="gm", second="l1"))
+memory_rule("mte_l1_fb")(partial(_copy, first="src", second="dst", unit=PARAMETERS))
 
 
 @memory_rule("mte_l1_bt")

@@ -27,13 +27,9 @@ if TYPE_CHECKING:
     from .registers import Active, Lanes
 
 _PLAIN = (
-    "vadd vsub vmul vdiv vmax vmin vneg vrelu vexp vln vsqrt vrsqrt vadds vmuls vmaxs vmins vlrelu vprelu "
-    "vmula vmadd vaxpy vshl vshr vshls vshrs vaddc vaddcs vsubc vsubcs vmull vselr"
+    "vadd vsub vmul vdiv vmax vmin vneg vrelu vexp vln vsqrt vadds vmuls vmaxs vmins vlrelu vprelu "
+    "vmula vaxpy vshl vshr vshls vshrs vaddc vaddcs vmull vselr"
 )
-
-
-#: The operands of sums whose last one may be the carry: without a mask.
-_CARRIED = {"vaddcs": 3, "vsubcs": 3}
 
 
 def _masked(operands: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -44,12 +40,10 @@ def _masked(operands: tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 def _as_registers(name: str) -> None:
-    function, unmasked = LANE_RULES[name], _CARRIED.get(name)
+    function = LANE_RULES[name]
 
     @rule(f"vmi.{name}")
     def execute(call: RegisterCall, *operands: Array) -> tuple[Array, ...]:
-        if len(operands) == unmasked:
-            operands = (*operands, jnp.ones(operands[0].shape, bool))
         return function(replace(call, name=name), *(operands if name == "vselr" else _masked(operands)))
 
 
@@ -87,19 +81,16 @@ for _name in ("vand", "vor", "vxor", "vnot"):
 
 @rule("vmi.vcmp", "vmi.vcmps")
 def _compare(call: RegisterCall, x: Lanes, y: Lanes, seed: Active) -> tuple[Active, ...]:
-    """Integers without a sign have none; a letter before the comparison says what unordered floats give."""
+    """Integers without a sign have none; ``one`` differs from ``ne`` in that NaN is not unequal."""
     t = lanes(call.types[0])
     a = call.arithmetic(dtype(f"u{t.dtype.bits}") if t.signless else t.dtype)
     x, y = jnp.broadcast_arrays(x, y)
     name = str(call.attributes["cmp"])
     if isinstance(a, Integer):
         return (a.compare_words(CmpMode[name[-2:].upper()], x, y) & seed,)
-    unordered = bits.is_nan(x, a.dtype) | bits.is_nan(y, a.dtype)
-    if name in ("uno", "ord"):
-        return ((unordered if name == "uno" else ~unordered) & seed,)
     holds = a.compare_words(CmpMode[name[-2:].upper()], x, y)
-    if len(name) == 3:
-        holds = holds | unordered if name[0] == "u" else holds & ~unordered
+    if name == "one":
+        holds = holds & ~(bits.is_nan(x, a.dtype) | bits.is_nan(y, a.dtype))
     return (holds & seed,)
 
 
@@ -118,12 +109,12 @@ def _exponential(call: RegisterCall, *operands: Array) -> tuple[Lanes, ...]:
 
 
 @rule("vmi.vintlv")
-def _interleave(call: RegisterCall, x: Lanes, y: Lanes, mask: Active | None = None) -> tuple[Lanes, ...]:
+def _interleave(call: RegisterCall, x: Lanes, y: Lanes, mask: Active) -> tuple[Lanes, ...]:
     return registers.interleaved(x, y)
 
 
 @rule("vmi.vdintlv")
-def _separate(call: RegisterCall, x: Lanes, y: Lanes, mask: Active | None = None) -> tuple[Lanes, ...]:
+def _separate(call: RegisterCall, x: Lanes, y: Lanes, mask: Active) -> tuple[Lanes, ...]:
     return registers.separated(x, y)
 
 
@@ -143,7 +134,7 @@ def _broadcast(call: RegisterCall, value: Lanes) -> tuple[Lanes, ...]:
 
 
 @rule("vmi.vcvt", *(f"vmi.{name}" for name in OLD_CONVERSIONS))
-def _convert(call: RegisterCall, words: Lanes, mask: Active | None = None) -> tuple[Lanes, ...]:
+def _convert(call: RegisterCall, words: Lanes) -> tuple[Lanes, ...]:
     source, target = element(call.types[0]), element(call.results[0])
     sign = OLD_CONVERSIONS.get(call.name.removeprefix("vmi."), "")
     one = dtype(f"{sign}{source.bits}") if sign and source.is_integer else unpaired(source)
@@ -152,8 +143,7 @@ def _convert(call: RegisterCall, words: Lanes, mask: Active | None = None) -> tu
     letter = "A" if target.name == "hif8" and letter == "R" else letter
     saturate = call.attributes["saturate"] == "SAT"
     made = converted(numbers(words, source), one, unpaired(target), letter, saturate=saturate)
-    made = elements(made, target)
-    return (made if mask is None else zeroed(mask, made),)
+    return (elements(made, target),)
 
 
 @rule("vmi.vinterpret_cast")
@@ -219,28 +209,26 @@ def _below(call: RegisterCall, count: Array) -> tuple[Array, ...]:
 
 @rule("vmi.pset", "vmi.pge")
 def _pattern(call: RegisterCall) -> tuple[Active, ...]:
-    total, name = lanes(call.results[0]).lanes, str(call.attributes["pattern"])[len("PAT_") :]
-    if name[0] == "M":
-        return (jnp.asarray(np.arange(total) % int(name[1:]) == 0),)
-    count = {"ALL": total, "ALLF": 0, "H": total // 2, "Q": total // 4}.get(name)
-    return (jnp.asarray(np.arange(total) < (int(name[2:]) if count is None else count)),)
+    total, name = lanes(call.results[0]).lanes, str(call.attributes["pattern"])
+    count = total if name == "PAT_ALL" else int(name[len("PAT_VL") :])
+    return (jnp.asarray(np.arange(total) < count),)
 
 
 # -- memory ------------------------------------------------------------------------------------------
 
 
-def _places(call: MicroCall, count: int, size: int, stride: Any) -> Any:
-    """The elements behind a pointer that lanes are, constant with the stride; None for one run."""
+def _places(call: MicroCall, count: int, size: int, strides: tuple[Any, ...]) -> Any:
+    """The elements behind a pointer that lanes are, constant with the strides; None for one run."""
     at = np.arange(count, dtype=np.int64)
-    groups = call.attributes.get("group")
-    step = 0 if stride is None else stride if isinstance(stride, int) else _number(stride)
+    groups, single = call.attributes.get("group"), call.attributes.get("dist_mode") == "brc"
+    step, *more = (s if isinstance(s, int) else _number(s) for s in strides) if strides else (0,)
     if groups:
         each = count // int(groups)
-        return at // each * step + at % each
-    if stride is not None:
+        return at // each * step + (0 if single else at % each)
+    if strides:
         block = 32 // size
-        return at // block * block * step + at % block
-    return np.zeros_like(at) if call.attributes.get("dist_mode") == "brc" else None
+        return (at // block * step + sum(more)) * block + at % block
+    return np.zeros_like(at) if single else None
 
 
 def _gathered(base: Place, at: Any, width: int) -> Lanes:
@@ -261,40 +249,40 @@ def _scattered(base: Place, at: Any, words: Lanes, active: Active) -> None:
 
 @memory_rule("vmi.vload", "vmi.load")
 def _load(
-    call: MicroCall, machine: TileMemory, source: Place, offset: Any, stride: Any = None
+    call: MicroCall, machine: TileMemory, source: Place, offset: Any, **strides: Any
 ) -> tuple[Lanes, ...]:
-    t, width = lanes(call.results[0]), source.dtype.word_bits
-    at = _places(call, t.lanes, width // 8, stride)
-    words = source.read(t.lanes, width) if at is None else _gathered(source, at, width)
-    return (lax.convert_element_type(words, t.dtype.word),)
+    """Of two results the first has the even lanes."""
+    t, width, parts = lanes(call.results[0]), source.dtype.word_bits, len(call.results)
+    at = _places(call, t.lanes * parts, width // 8, tuple(strides.values()))
+    words = source.read(t.lanes * parts, width) if at is None else _gathered(source, at, width)
+    words = lax.convert_element_type(words, t.dtype.word)
+    return tuple(words[part::parts] for part in range(parts))
 
 
-def _stored(call: MicroCall, dest: Place, value: Lanes, stride: Any, mask: Active | None) -> tuple[()]:
-    """Lanes, of which an element of the pointer's type has the low bits."""
+def _by_turns(first: Array, second: Array) -> Array:
+    return jnp.stack([first, second], axis=1).reshape(-1)
+
+
+@memory_rule("vmi.vstore", "vmi.store", "vmi.vsstb")
+def _store(
+    call: MicroCall, machine: TileMemory, value: Lanes, dest: Place, offset: Any, **operands: Any
+) -> tuple[()]:
+    """Elements of the pointer's type have the low bits of lanes; the last operand may be a mask."""
+    high = operands.pop("high", None)
+    *strides, last = operands.values() or (None,)
+    masked = getattr(last, "dtype", None) == np.bool_
+    mask = last if masked else None
+    if high is not None:
+        value = _by_turns(value, high)
+        mask = None if mask is None else _by_turns(mask, mask)
     words = lax.convert_element_type(value, dest.dtype.word)
-    at = _places(call, value.shape[0], words.dtype.itemsize, stride)
+    strides += [] if masked or last is None else [last]
+    at = _places(call, value.shape[0], words.dtype.itemsize, tuple(strides))
     if at is None:
         dest.write(words, mask)
     else:
         _scattered(dest, at, words, jnp.ones(words.shape, bool) if mask is None else mask)
     return ()
-
-
-@memory_rule("vmi.vstore", "vmi.store")
-def _store(
-    call: MicroCall, machine: TileMemory, value: Lanes, dest: Place, offset: Any, extra: Any = None
-) -> tuple[()]:
-    """The operand behind the offset is a stride or the mask."""
-    if getattr(extra, "dtype", None) == np.bool_:
-        return _stored(call, dest, value, None, extra)
-    return _stored(call, dest, value, extra, None)
-
-
-@memory_rule("vmi.vsstb")
-def _store_blocks(
-    call: MicroCall, machine: TileMemory, value: Lanes, dest: Place, offset: Any, stride: Any, mask: Active
-) -> tuple[()]:
-    return _stored(call, dest, value, stride, mask)
 
 
 @memory_rule("vmi.vgather", "vmi.vgatherb")

@@ -232,6 +232,8 @@ SESSIONS = PACKAGE / "manual" / "sessions.json"
 MICRO_EXAMPLES = PACKAGE / "manual" / "micro.json"
 MICRO_SESSIONS = PACKAGE / "manual" / "micro_sessions.json"
 #: Generated kernels among which an example is looked for.
+#: Lines of a micro-operation with different operands of which one is chosen.
+_TRIES = 16
 _CASES = 40
 
 
@@ -252,17 +254,21 @@ def micro_examples() -> str:
 def micro_example(operation: MicroOperation) -> str:
     """A micro-operation in a generated kernel, its operands by the names of the declaration; "" if in none.
 
-    One with different operands is preferred.
+    One with different operands is preferred, and of those, among a few, one that a kernel is made of.
     """
     chosen = replace(options.MICRO, only=frozenset({operation.name}))
-    line = ""
+    first, lines = "", list[str]()
     for case in chain(cases(1, _CASES, chosen), cases(1, _CASES, options.CUBE)):
         op = next((op for op in case.program.walk() if op.name == operation.name), None)
-        if op is not None:
-            line = line or _line(operation, op, str(case.program))
-            if len({v.name for v in op.ins}) == len(op.ins):
-                return _line(operation, op, str(case.program))
-    return line
+        if op is None or len(lines) == _TRIES:
+            continue
+        line = _line(operation, op, str(case.program))
+        first = first or line
+        if len({v.name for v in op.ins}) == len(op.ins):
+            if micro_kernels.kernel_with(operation, line) is not None:
+                return line
+            lines.append(line)
+    return next(iter(lines), first)
 
 
 def _line(operation: MicroOperation, op: Op, text: str) -> str:

@@ -16,8 +16,10 @@ from .micro_scope import AREA, At, ScopeWriter
 
 #: How many lanes the registers of a scope have; some fill no register, some several.
 LANES = (1, 4, 8, 12, 24, 64, 100, 128, 256)
+#: Those that fill registers of 32 bits.
+WHOLE = (64, 128, 256)
 #: Lanes of the counts of a histogram.
-BINS = 256
+BINS = (128, 256)
 _PREFIX = "vmi."
 
 
@@ -72,8 +74,7 @@ class LogicalWriter(ScopeWriter):
             count = self.index(self.rng.randint(0, lanes + 2))
             (made,) = self.made("vmi.create_mask", {"count": count}, (t,))
         else:
-            patterns = micro_operations()["vmi.pset"].choices["pattern"]
-            (made,) = self.made("vmi.pset", {}, (t,), pattern=self.rng.choice(patterns))
+            (made,) = self.made("vmi.pge", {}, (t,), pattern=f"PAT_VL{self.rng.randint(1, lanes)}")
         self.pool.masks.append(made)
         return made
 
@@ -98,10 +99,12 @@ class LogicalWriter(ScopeWriter):
 
     def saturation(self, sample: MicroSample) -> str | None:
         """Whether a conversion saturates: floats to integers always do, others would be undefined."""
-        source, target = (t.dtype for t in sample.types)
+        source, target = (sample.register(letter).dtype for letter in "TD")
+        if sample.pair is None or not sample.pair.saturates:
+            return None
         if source.is_float and target.is_integer:
             return "SAT"
-        return self.rng.choice(("SAT", "NOSAT", None))
+        return "NOSAT" if (source.name, target.name) == ("i32", "i8") else self.rng.choice(("SAT", "NOSAT"))
 
     # -- operations -----------------------------------------------------------------------------------
 
@@ -113,6 +116,8 @@ class LogicalWriter(ScopeWriter):
     def plain(self, sample: MicroSample) -> None:
         """An operation on lanes that its signature describes."""
         operation, lanes = sample.operation, self.lanes()
+        if sample.name == "vmi.vmull":
+            lanes = self.rng.choice(WHOLE)
         kinds = dict(zip(operation.names, operation.types.replace("->", " ").split(), strict=True))
         optional = {w.removesuffix("?") for w in operation.words[0] if w.endswith("?")}
         ins = {
@@ -174,14 +179,16 @@ class LogicalWriter(ScopeWriter):
         value = self.register(self.of(d, lanes))
         groups = self.divisor(lanes)
         name = "num_groups" if "group" in sample.name else "group"
-        more = {name: groups} if groups > 1 or name == "num_groups" else {}
+        more: dict[str, int] = {name: groups} if groups > 1 or name == "num_groups" else {}
+        if d.is_float and "add" in sample.name:
+            more["reassoc"] = True
         ins = {"src": value, "mask": self.flags(lanes)}
         result = self.of(sample.register("D").dtype, groups)
         self.add(sample, self.made(sample.name, ins, (result,), **self.chosen(sample), **more))
 
     def histogram(self, sample: MicroSample) -> None:
         """Counts of the values of bytes."""
-        lanes, t = self.lanes(), self.of(sample.register("T").dtype, BINS)
+        lanes, t = self.lanes(), self.of(sample.register("T").dtype, self.rng.choice(BINS))
         source = self.of(sample.register("U").dtype, lanes)
         ins = {"acc": self.register(t), "src": self.register(source), "mask": self.flags(lanes)}
         self.add(sample, self.made(sample.name, ins, (t,)))
@@ -207,6 +214,8 @@ class LogicalWriter(ScopeWriter):
             size = lanes // groups
             ins = {"count": self.index(self.rng.randint(0, size + 1))}
             attributes = {"num_groups": groups, "group_size": size}
+        elif name == "pge":
+            attributes = {"pattern": f"PAT_VL{self.rng.randint(1, lanes)}"}
         elif name == "plt":
             ins = {"count": self.number(self.rng.randint(0, lanes + 9), I32)}
             results.append(ScalarType(I32))
@@ -249,7 +258,11 @@ class LogicalWriter(ScopeWriter):
         blocks = -(-lanes // block)
         if lanes % block == 0 and self.state.chance(0.6):
             stride = self.rng.randint(1, max(1, min(3, (AREA // 32 - 1) // max(1, blocks - 1))))
-            return 32 * ((blocks - 1) * stride + 1), {"stride": self.state.constant(stride, I16)}, {}
+            reach, more = 32 * ((blocks - 1) * stride + 1), {"stride": self.state.constant(stride, I16)}
+            repeat = self.rng.randint(0, 2)
+            if reach + 32 * repeat <= AREA and self.state.chance(0.5):
+                return reach + 32 * repeat, {**more, "repeat": self.state.constant(repeat, I16)}, {}
+            return reach, more, {}
         return self.run(d, lanes)
 
     def run(self, d: DType, lanes: int) -> tuple[int, dict[str, Value], dict[str, int]]:
@@ -257,36 +270,48 @@ class LogicalWriter(ScopeWriter):
         return lanes * d.storage_bits // 8, {}, {}
 
     def loaded(self, sample: MicroSample) -> None:
-        """A load of lanes, of groups or blocks at a stride, or of one element."""
+        """A load of lanes, of groups or blocks at a stride, of one element, or of lanes by turns."""
         d, lanes = sample.register("T").dtype, self.lanes()
-        plain = sample.name == "vmi.load"
+        plain, parts = sample.name == "vmi.load", 1
         reach, more, attributes = self.run(d, lanes) if plain else self.spread(d, lanes)
-        one = not more and "dist_mode" in sample.choices and self.state.chance(0.3)
+        mode: str | None = None
+        if not plain and self.state.chance(0.3):
+            fits = ["brc"] if more else ["brc", *["dintlv"] * (2 * reach <= AREA), "continuous"]
+            mode = self.rng.choice(fits) if attributes or not more else None
+        if mode == "dintlv":
+            reach, parts = 2 * reach, 2
         at, offset = self.at(d, reach, write=False)
         ins = {"source": at.pointer, "offset": offset, **more}
-        mode = {"dist_mode": "brc"} if one else {}
-        self.add(sample, self.made(sample.name, ins, (self.of(d, lanes),), **attributes, **mode))
+        made = self.made(sample.name, ins, (self.of(d, lanes),) * parts, **attributes, dist_mode=mode)
+        self.add(sample, made)
 
     def stored(self, sample: MicroSample) -> None:
-        """A store of lanes: of the active ones, or of groups or blocks at a stride."""
+        """A store of lanes: of the active ones, of groups or blocks at a stride, or by turns."""
         d, lanes = sample.register("T").dtype, self.lanes()
-        value = self.register(self.of(d, lanes))
-        masked: dict[str, Value] = {}
-        reach, more, attributes = self.run(d, lanes)
-        if sample.name == "vmi.vsstb":
+        more: dict[str, Value] = {}
+        attributes: dict[str, int] = {}
+        reach, _, _ = self.run(d, lanes)
+        mode, masked = None, sample.name == "vmi.vsstb"
+        if masked:
             block = 32 * 8 // d.storage_bits
             lanes = block * self.rng.randint(1, 8)
-            value, stride = self.register(self.of(d, lanes)), self.rng.randint(1, 3)
+            stride = self.rng.randint(1, 3)
             reach = 32 * ((lanes // block - 1) * stride + 1)
-            more, masked = {"stride": self.state.constant(stride, I16)}, {"mask": self.flags(lanes)}
+            more = {"stride": self.state.constant(stride, I16)}
         elif sample.name == "vmi.vstore" and self.state.chance(0.5):
             reach, more, attributes = self.spread(d, lanes)
-            more = dict(zip(("extra",), more.values(), strict=False))
-        elif sample.name == "vmi.vstore" and self.state.chance(0.7):
-            masked = {"extra": self.flags(lanes)}
+            masked = not attributes and self.state.chance(0.5)
+        elif sample.name == "vmi.vstore":
+            mode = "dintlv" if 2 * reach <= AREA and self.state.chance(0.3) else None
+            masked = self.state.chance(0.7)
+        values = {"value": self.register(self.of(d, lanes))}
+        if mode is not None:
+            reach, values["high"] = 2 * reach, self.register(self.of(d, lanes))
+        behind = [*more.values(), *([self.flags(lanes)] if masked else [])]
+        names = ("stride", "mask") if sample.name == "vmi.vsstb" else ("extra", "repeat", "mask")
         at, offset = self.at(d, reach, write=True)
-        ins = {"value": value, "dest": at.pointer, "offset": offset} | more | masked
-        self.made(sample.name, ins, (), **attributes)
+        ins = {**values, "dest": at.pointer, "offset": offset, **dict(zip(names, behind, strict=False))}
+        self.made(sample.name, ins, (), **attributes, dist_mode=mode)
 
     def indexed(self, sample: MicroSample) -> None:
         """A gather from, or a scatter to, positions inside an area; a scatter has one for each lane."""

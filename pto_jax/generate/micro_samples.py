@@ -11,7 +11,7 @@ True
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import accumulate, product
 
@@ -19,15 +19,18 @@ from .. import ir, isa
 from ..ir import DType, VRegType
 from ..isa import registers_convert
 from ..isa.micro import MicroOperation
+from ..isa.rules import logical
 from . import options
 from .options import Options
 
 #: Element types of registers that no declaration restricts.
 _ANY = "i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f8e4m3 f8e5m2 hif8 f4e2m1_pair f4e1m2_pair".split()
 #: Those of logical registers: one element is one lane.
-_LOGICAL = [name for name in _ANY if not name.endswith("_pair")]
+_LOGICAL = [name for name in _ANY if not name.endswith(("_pair", "64"))]
 #: Widths that distributions name, and the one for bytes that does not.
 _NAMED_WIDTH, _FOURFOLD, _BYTE, _WORD = re.compile(r"_B(\d+)$"), "UNPK4", 8, 32
+#: Lanes of logical registers, by which their rules are asked about element types.
+_LANES = 128
 _PAIRS = {d.name: d for d in (ir.F4E2M1_PAIR, ir.F4E1M2_PAIR)}
 
 
@@ -76,6 +79,9 @@ class MicroSample:
         """What a conversion between the two element types has; None for other operations."""
         if not options.converts(self.operation):
             return None
+        if self.operation.is_logical:
+            direction = logical.direction_of(self.register("T"), self.register("D"))
+            return None if isinstance(direction, str) else registers_convert.Pair(*direction)
         source, target = self.elements
         return registers_convert.PAIRS.get((source, target))
 
@@ -132,54 +138,24 @@ def _wide_offsets(value: VRegType, offsets: VRegType) -> bool:
     return offsets.dtype.is_integer and _width(offsets) == 32 and _width(value) == 32
 
 
-def _equal(a: VRegType, b: VRegType) -> bool:
-    return a.dtype == b.dtype
-
-
 def _indices(value: VRegType, positions: VRegType) -> bool:
     return positions.dtype.name[0] == "u" and _same(value, positions)
 
 
-def _counts(counts: VRegType, values: VRegType) -> bool:
-    return counts.dtype == ir.U16
-
-
 def _positions(value: VRegType, offsets: VRegType) -> bool:
-    """Offsets of 16 or 32 bits reach every byte of an area."""
-    return offsets.dtype.name in ("u16", "u32") and _width(value) <= _WORD
-
-
-def _kinds(source: str, target: str, *, wider: bool | None = None) -> Callable[[VRegType, VRegType], bool]:
-    """Element types of two kinds, of which the second one is wider, narrower, or any."""
-
-    def holds(a: VRegType, b: VRegType) -> bool:
-        fit = a.dtype.kind in source.split() and b.dtype.kind in target.split()
-        return fit and (wider is None or (_width(a) != _width(b) and (_width(a) < _width(b)) == wider))
-
-    return holds
+    """Offsets of 16 or 32 bits reach every byte of an area; those of 16 bits are for numbers like them."""
+    return offsets.dtype.name == "u32" or offsets.dtype.name == value.dtype.name == "u16"
 
 
 _RELATIONS: Mapping[str, Callable[[VRegType, VRegType], bool]] = {
-    "same": _same,
     "narrowed": _narrowed,
     "widened": _widened,
     "gathered": _gathered,
     "scattered": _scattered,
     "wide offsets": _wide_offsets,
     "any": lambda a, b: a != b,
-    "equal": _equal,
-    "equal floats": lambda a, b: _equal(a, b) and a.dtype.is_float,
-    "equal integers": lambda a, b: _equal(a, b) and a.dtype.is_integer,
     "indices": _indices,
-    "counts": _counts,
     "positions": _positions,
-    "extended": _kinds("float", "float", wider=True),
-    "truncated": _kinds("float", "float", wider=False),
-    "to signed": _kinds("float", "int"),
-    "to unsigned": _kinds("float", "uint"),
-    "from signed": _kinds("int uint", "float"),
-    "widened integers": _kinds("int uint", "int uint", wider=True),
-    "narrowed integers": _kinds("int uint", "int uint", wider=False),
     "none": lambda a, b: True,
 }
 
@@ -215,18 +191,41 @@ def _samples(operation: MicroOperation) -> Iterator[MicroSample]:
         if len(types) == 2 and not relation(*types):
             continue
         chosen_from = sample.choices.values() if sample.pair is None else ()
-        if all(chosen_from) and all(rule_holds(sample) for _ in operation.rules):
+        if all(chosen_from) and rules_hold(sample):
             yield sample
 
 
-def rule_holds(sample: MicroSample) -> bool:
-    """Whether the rules of a declaration allow the element types; conversions have rules on attributes."""
-    if sample.pair is not None:
+#: Attributes with one of which an operation is allowed to have its element types.
+_ATTEMPTS: tuple[dict[str, ir.AttrValue], ...] = (
+    {},
+    {"group": _LANES, "reassoc": True},
+    {"saturate": "NOSAT"},
+    {"dist_mode": "dintlv"},
+)
+
+
+def rules_hold(sample: MicroSample) -> bool:
+    """Whether the rules of a declaration allow the element types, with some attributes at least.
+
+    Conversions of registers have rules on attributes only.
+    """
+    if sample.pair is not None and not sample.operation.is_logical:
         return True
-    values = [ir.Value(f"v{k}", t) for k, t in enumerate(sample.types)]
-    takes_one = sample.operation.types.partition(" ")[0] in sample.letters
-    op = ir.Op(sample.name, tuple(values[:takes_one]), results=tuple(values[-1:]))
-    return not any(message for rule in sample.operation.rules for message in rule(op))
+    alike = sample.operation.is_logical and options.RELATIONS.get(sample.name) != "any"
+    ends = [
+        tuple(
+            ir.Value(f"{end}{k}", replace(t, lanes=_LANES) if alike else t)
+            for k, word in enumerate(words.split())
+            if word in sample.letters
+            for t in [sample.register(word)]
+        )
+        for end, words in zip("io", sample.operation.types.partition("->")[::2], strict=True)
+    ]
+    return any(
+        not any(message for rule in sample.operation.rules for message in rule(op))
+        for attributes in _ATTEMPTS
+        for op in [ir.Op(sample.name, ends[0], results=ends[1], attributes=ir.attrs(attributes))]
+    )
 
 
 @dataclass(frozen=True)

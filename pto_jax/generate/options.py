@@ -105,28 +105,15 @@ REASONS = {
 #: How the element types of two registers of a micro-operation belong together, where a rule of execution
 #: demands more than the declared types.
 RELATIONS = {
-    **dict.fromkeys("vshl vshr vselr".split(), "same"),
     "vpack": "narrowed",
     **dict.fromkeys("vsunpack vzunpack".split(), "widened"),
     "vgather2": "gathered",
     "vscatter": "scattered",
     "vgather2_bc": "wide offsets",
     "vbitcast": "any",
-    **dict.fromkeys("vmi.vshl vmi.vshr".split(), "same"),
     "vmi.vselr": "indices",
     "vmi.vinterpret_cast": "any",
-    **dict.fromkeys("vmi.vcadd vmi.vcmax vmi.vcmin vmi.group_broadcast".split(), "equal"),
-    **{f"vmi.group_reduce_{n}f": "equal floats" for n in ("add", "max", "min")},
-    **{f"vmi.group_reduce_{n}i": "equal integers" for n in ("add", "max", "min")},
-    **dict.fromkeys("vmi.vdhist vmi.vchist".split(), "counts"),
     **dict.fromkeys("vmi.vgather vmi.vgatherb vmi.vscatter".split(), "positions"),
-    "vmi.extf": "extended",
-    "vmi.truncf": "truncated",
-    "vmi.fptosi": "to signed",
-    "vmi.fptoui": "to unsigned",
-    "vmi.sitofp": "from signed",
-    **dict.fromkeys("vmi.extsi vmi.extui".split(), "widened integers"),
-    "vmi.trunci": "narrowed integers",
 }
 
 

@@ -14,8 +14,9 @@ block scales     [M1][K / 64][16][2]    ``mte_l1_l0a_mx``; those of l0b with n i
 ===============  =====================  ==================================================
 """
 
-from collections.abc import Collection, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 from ..ir import DType, Loc, MemRefType, Op, Pipe, PtrType, unpaired
 from .declare import Decision
@@ -23,6 +24,8 @@ from .micro import Beside, Lanes, MicroCall, MicroOperation, Numbers, Place, Row
 from .traits import Effect, Traits
 from .ub_transfers import GROUPED_WORDS, OVERLAPS, blocks, grouped, grouped_rows, reach
 
+#: What is wrong with the numbers of an operation, one sentence each.
+NumberRules: TypeAlias = Callable[[MicroCall, Numbers], Iterator[str]]
 #: Where the operations of the cube unit are described.
 PAGE = "micro-isa chapter 16"
 EXPANSION = "expansion of wrapper operations in the assembler (VPTOExpandWrapperOps.cpp)"
@@ -157,6 +160,8 @@ def fractals(call: MicroCall, numbers: Numbers) -> Fractals | None:
     return Fractals(row, col, rows, wide // lanes, rows, wide // SIDE)
 
 
+#: The greatest number of a scalar of 64 bits.
+MAX_INTEGER = 2**63 - 1
 #: The numbers of a load of fractals.
 FIELDS = ("n0", "n1", "n2", "n3", "n4", "n5")
 
@@ -283,6 +288,10 @@ def _filled(call: MicroCall, numbers: Numbers) -> Rows | None:
     return Rows(length * ROW, ((repeats, (length + gap) * ROW),), offset)
 
 
+#: An operation that accesses memories of the cube unit.
+_staged = partial(micro, kind="memory", between_scopes=True, source=PAGE)
+
+
 def place_of(pointer: str, access: str, rows: RowsOf, **more: object) -> Place:
     """A place that is accessed in rows."""
     return Place(pointer, access, rows=rows, span=reach(rows), **more)  # type: ignore[arg-type]
@@ -391,8 +400,10 @@ _TF32 = "(? tf32_mode ( @tf32:word ) ?) "
 LIMIT = (1, 4095)
 
 
-def _product(name: str, summary: str, semantics: str) -> MicroOperation:
+def _product(name: str, summary: str) -> MicroOperation:
     bias, scaled, adds = "bias" in name, "_mx" in name, "acc" in name
+    left, right = (" * lhs_scale[m, k / 32]", " * rhs_scale[k / 32, n]") if scaled else ("", "")
+    total = f"sum over k of lhs[m, k]{left} * rhs[k, n]{right}" + (" + bias[n]" if bias else "")
     operands = "lhs rhs dst" + (" bias" if bias else "")
     shown = ", ".join(f"${n}" for n in operands.split()).replace(",", " ,")
     types = " , ".join(f"!{n}" for n in operands.split())
@@ -413,55 +424,31 @@ def _product(name: str, summary: str, semantics: str) -> MicroOperation:
     if adds:
         places.append(place_of("dst", "read", _sums))
     places.append(place_of("dst", "write", _sums))
-    return micro(
+    return _staged(
         name,
         summary,
         f"{operands} m n k",
         "@l0a @l0b @l0c " + ("@bt " if bias else "") + "i64 i64 i64",
-        kind="memory",
         pipe=Pipe.M,
         written=f"{shown} , $m , $n , $k {_CLAUSES.format('' if scaled else _TF32)} : {types} , !m , !n , !k",
         clauses=clauses if scaled else {**clauses, "tf32": "round_even round_away"},
         places=places,
         rules=(_factors, *([_bias_type] if bias else [])),
         limits={"m": LIMIT, "n": LIMIT, "k": LIMIT},
-        semantics=semantics,
+        semantics=f"dst[m, n] {'+=' if adds else '='} {total}",
         decisions=(_SUMS, _SATURATED, CONTROL, _OUTSIDE, *([_PACKED] if scaled else [])),
-        between_scopes=True,
-        source=PAGE,
     )
 
 
 _PRODUCTS = tuple(
-    _product(name, summary, semantics)
-    for name, summary, semantics in (
-        ("mad", "Matrix product.", "dst[m, n] = sum over k of lhs[m, k] * rhs[k, n]"),
-        (
-            "mad_acc",
-            "Matrix product added to an accumulator.",
-            "dst[m, n] += sum over k of lhs[m, k] * rhs[k, n]",
-        ),
-        (
-            "mad_bias",
-            "Matrix product with a bias.",
-            "dst[m, n] = sum over k of lhs[m, k] * rhs[k, n] + bias[n]",
-        ),
-        (
-            "mad_mx",
-            "Block-scaled matrix product: 32 elements along K share a power of two.",
-            "dst[m, n] = sum over k of lhs[m, k] * lhs_scale[m, k / 32] * rhs[k, n] * rhs_scale[k / 32, n]",
-        ),
-        (
-            "mad_mx_acc",
-            "Block-scaled matrix product added to an accumulator.",
-            "dst[m, n] += sum over k of lhs[m, k] * lhs_scale[m, k / 32] * rhs[k, n] * rhs_scale[k / 32, n]",
-        ),
-        (
-            "mad_mx_bias",
-            "Block-scaled matrix product with a bias.",
-            "dst[m, n] = sum over k of lhs[m, k] * lhs_scale[m, k / 32] * rhs[k, n] * rhs_scale[k / 32, n] "
-            "+ bias[n]",
-        ),
+    _product(name, summary)
+    for name, summary in (
+        ("mad", "Matrix product."),
+        ("mad_acc", "Matrix product added to an accumulator."),
+        ("mad_bias", "Matrix product with a bias."),
+        ("mad_mx", "Block-scaled matrix product: 32 elements along K share a power of two."),
+        ("mad_mx_acc", "Block-scaled matrix product added to an accumulator."),
+        ("mad_mx_bias", "Block-scaled matrix product with a bias."),
     )
 )
 
@@ -469,41 +456,57 @@ _PRODUCTS = tuple(
 # -- staging -----------------------------------------------------------------------------------------------
 
 _LOAD_WORDS = "src dst n0 n1 n2 n3 n4? n5?"
-_LOAD_TEXT = (
-    "$src , $dst , $n0 , $n1 , $n2 , $n3 (? , $n4 , $n5 ?) {} "
-    ": !src , !dst , !n0 , !n1 , !n2 , !n3 (?t , !n4 , !n5 ?)"
-)
-_FIELDS_TEXT = "m_start, k_start, m_step, k_step, src_stride, dst_stride"
+_STEPS = "m_start, k_start, m_step, k_step, src_stride, dst_stride"
+_SCALE_STEPS = "x_start, y_start, x_step, y_step, src_stride, dst_stride"
+#: Least and greatest values of the six fields of a load of fractals.
+_FIELD_RANGES = ((0, 65535), (0, 65535), (1, 255), (1, 255), (1, 65535), (1, 65535))
 
 
-def _not_negative(call: MicroCall, numbers: Numbers) -> Iterator[str]:
-    """Sizes, starts and pitches count from 0."""
-    six = "n4" in numbers
-    fields = _FIELDS_TEXT.split(", ") if six else ["m", "k", "start_row", "start_col"]
-    for field, number in zip(fields, (numbers.get(f"n{i}") for i in range(6)), strict=False):
-        if number is not None and number < 0:
-            yield f"{field} = {number}; allowed: 0 or more"
+def _sizes(name: str) -> str:
+    """The four numbers of a load: the sizes of the factor, and where it begins."""
+    return ("m, k" if "l0a" in name else "k, n") + ", start_row, start_col"
 
 
-def _fractal_load(name: str, target: str, summary: str, semantics: str) -> MicroOperation:
+def _load_text(name: str, steps: str) -> str:
+    """Numbers in their order or by their names."""
+    forms = f"{_sizes(name)}|{steps}".replace(" ", "")
+    return (
+        f"$src , $dst , (?{forms} $n0 , $n1 , $n2 , $n3 (? , $n4 , $n5 ?) ?) {{}} "
+        ": !src , !dst , !n0 , !n1 , !n2 , !n3 (?t , !n4 , !n5 ?)"
+    )
+
+
+def _field_ranges(steps: str, ranges: Sequence[tuple[int, int]]) -> NumberRules:
+    """Numbers are in the ranges of their fields; sizes and starts count from 0."""
+
+    def rule(call: MicroCall, numbers: Numbers) -> Iterator[str]:
+        six = "n4" in numbers
+        fields = (steps if six else _sizes(call.name)).split(", ")
+        for k, (field, limits) in enumerate(zip(fields, ranges, strict=False)):
+            number, (low, high) = numbers.get(f"n{k}"), limits if six else (0, MAX_INTEGER)
+            if number is not None and not low <= number <= high:
+                shown = f"{low} or more" if high == MAX_INTEGER else f"{low} to {high}"
+                yield f"{field} = {number}; allowed: {shown}"
+
+    return rule
+
+
+def _fractal_load(name: str, side: str, target: str) -> MicroOperation:
     raw = name.startswith("load")
-    return micro(
+    return _staged(
         name,
-        summary,
+        f"Load of fractals of the {side} factor.",
         _LOAD_WORDS.replace("?", "") if raw else _LOAD_WORDS,
         f"@l1 @{target} i64 i64 i64 i64 i64 i64",
-        kind="memory",
         pipe=Pipe.MTE1,
-        written="" if raw else _LOAD_TEXT,
+        written="" if raw else _load_text(name, _STEPS),
         places=(place_of("src", "read", _taken), place_of("dst", "write", _placed)),
-        rules=(_one_type, _field_limits),
+        rules=(_one_type, _no_pairs if raw else _field_limits),
         flags="transpose",
-        number_rules=_not_negative,
+        number_rules=_field_ranges(_STEPS, _FIELD_RANGES),
         unexecuted=_squares,
-        semantics=semantics,
+        semantics="numbers: " + (_STEPS if raw else f"{_sizes(name)}; or {_STEPS}"),
         decisions=(OVERLAPS, _PACKED) if raw else (_STARTS, _OUTSIDE, OVERLAPS, _PACKED),
-        between_scopes=True,
-        source=PAGE,
     )
 
 
@@ -514,6 +517,14 @@ def _one_type(op: Op) -> Iterator[str]:
         yield f"got {source} copied to {target}; allowed: one element type"
 
 
+def _no_pairs(op: Op) -> Iterator[str]:
+    """Two numbers in a byte are loaded by wrappers, whose expansion has operations of its own for them."""
+    pairs = [t for t in (pointed(op, k) for k in (0, 1)) if t.startswith("f4")]
+    if pairs:
+        wrapper = op.name.replace("load_cbuf_to_c", "pto.mte_l1_l0")
+        yield f"got {pairs[0]}, two numbers in a byte; allowed: other elements, or {wrapper}"
+
+
 def has_operand(op: Op, name: str) -> bool:
     """Whether an operation has an optional operand."""
     return any(n == name and size for n, size in op.groups)
@@ -522,37 +533,26 @@ def has_operand(op: Op, name: str) -> bool:
 def _field_limits(op: Op) -> Iterator[str]:
     """The six fields come together; of the others there are four."""
     if op.groups and has_operand(op, "n4") != has_operand(op, "n5"):
-        yield f"got five numbers; allowed: four, or six ({_FIELDS_TEXT})"
+        yield f"got five numbers; allowed: four, or six ({_STEPS})"
 
 
-def _scale_load(name: str, side: str) -> MicroOperation:
-    target = name.removeprefix("mte_l1_").removesuffix("_mx")
-    return micro(
+def _scale_load(name: str, side: str, target: str) -> MicroOperation:
+    scales = SCALES["lhs" if side == "left" else "rhs"]
+    return _staged(
         name,
         f"Load of the block scales of the {side} factor.",
         _LOAD_WORDS,
         f"@l1 @{target} i64 i64 i64 i64 i64 i64",
-        kind="memory",
         pipe=Pipe.MTE1,
-        written=_LOAD_TEXT,
+        written=_load_text(name, _SCALE_STEPS),
+        number_rules=_field_ranges(_SCALE_STEPS, ((0, MAX_INTEGER),) * 6),
         places=(
             place_of("src", "read", _fragments(source=True), aligned=lambda call: ROW),
-            place_of(
-                "dst",
-                "write",
-                _fragments(source=False),
-                beside=SCALES["lhs" if target == "l0a" else "rhs"],
-                aligned=lambda call: 16,
-            ),
+            place_of("dst", "write", _fragments(source=False), beside=scales, aligned=lambda call: 16),
         ),
         rules=(_field_limits,),
-        semantics=(
-            f"numbers: {'m, k' if target == 'l0a' else 'k, n'}, start_row, start_col; or x_start, y_start, "
-            "x_step, y_step, src_stride, dst_stride"
-        ),
+        semantics=f"numbers: {_sizes(name)}; or {_SCALE_STEPS}",
         decisions=(_STARTS,),
-        between_scopes=True,
-        source=PAGE,
     )
 
 
@@ -565,172 +565,40 @@ _FRACTIONAL_TEXT = (
 
 
 _NAMES = {"gm": "global memory", "l1": "L1", "ub": "the unified buffer"}
+_BURSTS = "$src , $dst , $len nburst ( $n , $s , $d ) {} : !src , !dst , !len , !n , !s , !d"
+_GROUPED_TYPES = " ".join(["i64"] * len(GROUPED_WORDS.split()))
 
 
 def _copy(name: str, first: str, second: str, pipe: Pipe, words: str, **more: object) -> MicroOperation:
     """A copy of blocks of 32 bytes with gaps behind a burst."""
     spaces = {"gm": "g*", "ub": "@ub", "l1": "@l1"}
     core = (lambda call, numbers: numbers.get("sid", 0)) if first == "l1" else None
-    return micro(
+    return _staged(
         name,
         f"Bursts of 32-byte blocks from {_NAMES[first]} into {_NAMES[second]}.",
         f"{first} {second} {words}",
         f"{spaces[first]} {spaces[second]} " + " ".join("i64" for _ in words.split()),
-        kind="memory",
         pipe=pipe,
-        places=(
-            place_of(first, "read", blocks("s")),
-            place_of(second, "write", blocks("d"), subblock=core),
-        ),
-        between_scopes=True,
-        source=PAGE,
+        places=(place_of(first, "read", blocks("s")), place_of(second, "write", blocks("d"), subblock=core)),
         **more,  # type: ignore[arg-type]
     )
 
 
-_STAGING = (
-    micro(
-        "mte_gm_l1",
-        "Bursts of bytes from global memory into L1.",
-        f"gm l1 {GROUPED_WORDS}",
-        " ".join(("g*", "@l1", *["i64"] * len(GROUPED_WORDS.split()))),
-        kind="memory",
-        pipe=Pipe.MTE2,
-        written=grouped("gm", "l1"),
-        places=(place_of("gm", "read", grouped_rows("s")), place_of("l1", "write", grouped_rows("d"))),
-        between_scopes=True,
-        source=PAGE,
-    ),
-    *(
-        micro(
-            name,
-            f"Bursts of 32-byte blocks from {what}.",
-            f"{first} {second} {GROUPED_WORDS}",
-            " ".join((f"@{first}", f"@{second}", *["i64"] * len(GROUPED_WORDS.split()))),
-            kind="memory",
-            pipe=pipe,
-            written=grouped(first, second),
-            places=(
-                place_of(first, "read", blocks("s", looped=True)),
-                place_of(
-                    second,
-                    "write",
-                    blocks("d", looped=True),
-                    subblock=lambda call, numbers: 0,
-                ),
-            ),
-            decisions=(_BLOCKS,),
-            between_scopes=True,
-            source=PAGE,
-        )
-        for name, first, second, pipe, what in (
-            ("mte_l1_ub", "l1", "ub", Pipe.MTE1, "L1 into the unified buffer of the first vector core"),
-            ("mte_ub_l1", "ub", "l1", Pipe.MTE3, "the unified buffer into L1"),
-        )
-    ),
-    _copy("copy_gm_to_cbuf", "gm", "l1", Pipe.MTE2, "n len s d", decisions=(_UNKNOWN_COPY,)),
-    _copy("copy_ubuf_to_cbuf", "ub", "l1", Pipe.MTE3, "sid n len s d"),
-    _copy("copy_cbuf_to_ubuf", "l1", "ub", Pipe.MTE1, "sid n len s d"),
-    micro(
-        "mte_gm_l1_frac",
-        "Matrices from global memory into fractals of L1, with zeros behind their columns.",
-        "gm l1 n d s s2? g d2 d3 d4 l2 small",
-        "g* @l1 i64 i64 i64 i64 i64 i64 i64 i64 i64 i1",
-        kind="memory",
-        pipe=Pipe.MTE2,
-        written=_FRACTIONAL_TEXT,
-        choices={"mode": "nd2nz dn2nz"},
-        places=(place_of("gm", "read", _matrix), place_of("l1", "write", _packed_matrix)),
-        rules=(_one_type,),
-        limits={"g": (1, 65535)},
-        unexecuted=_channels,
-        semantics="nd2nz reads src[n, d], dn2nz src[d, n]; element (n, d) becomes that of row n and column d",
-        decisions=(_SMALL, OVERLAPS, _PACKED),
-        between_scopes=True,
-        source=PAGE,
-    ),
-    _fractal_load(
-        "mte_l1_l0a",
-        "l0a",
-        "Load of the fractals of the left factor.",
-        f"numbers: m, k, start_row, start_col; or {_FIELDS_TEXT}",
-    ),
-    _fractal_load(
-        "mte_l1_l0b",
-        "l0b",
-        "Load of the fractals of the right factor.",
-        f"numbers: k, n, start_row, start_col; or {_FIELDS_TEXT}",
-    ),
-    _fractal_load(
-        "load_cbuf_to_ca", "l0a", "Load of fractals of the left factor.", f"numbers: {_FIELDS_TEXT}"
-    ),
-    _fractal_load(
-        "load_cbuf_to_cb", "l0b", "Load of fractals of the right factor.", f"numbers: {_FIELDS_TEXT}"
-    ),
-    _scale_load("mte_l1_l0a_mx", "left"),
-    _scale_load("mte_l1_l0b_mx", "right"),
-    micro(
-        "mte_l1_bt",
-        "Load of a bias, widened to 32 bits.",
-        "src dst len n s d",
-        "@l1 @bt i64 i64 i64 i64",
-        kind="memory",
-        pipe=Pipe.MTE1,
-        written="$src , $dst , $len nburst ( $n , $s , $d ) {} : !src , !dst , !len , !n , !s , !d",
-        places=(place_of("src", "read", blocks("s", unit=BIASES)), place_of("dst", "write", _biases)),
-        rules=(lambda op: _bias_pairs(op),),
-        decisions=(
-            Decision(
-                "In which units does it count?",
-                "In 32 bytes of the source, gaps of the destination in what these become.",
-                "copies of a bias in the headers of pto-isa for a5 (TMov.hpp)",
-            ),
-        ),
-        between_scopes=True,
-        source=PAGE,
-    ),
-    micro(
-        "mte_l1_fb",
-        "Load of parameters of stores: 64-bit words of quantisation, or slopes.",
-        "src dst len n s d",
-        "@l1 @fb i64 i64 i64 i64",
-        kind="memory",
-        pipe=Pipe.FIX,
-        written="$src , $dst , $len nburst ( $n , $s , $d ) {} : !src , !dst , !len , !n , !s , !d",
+def _grouped_copy(name: str, first: str, second: str, pipe: Pipe, what: str) -> MicroOperation:
+    """A copy of blocks in loops over bytes."""
+    return _staged(
+        name,
+        f"Bursts of 32-byte blocks from {what}.",
+        f"{first} {second} {GROUPED_WORDS}",
+        f"@{first} @{second} {_GROUPED_TYPES}",
+        pipe=pipe,
+        written=grouped(first, second),
         places=(
-            place_of("src", "read", blocks("s", unit=PARAMETERS)),
-            place_of("dst", "write", blocks("d", unit=PARAMETERS)),
+            place_of(first, "read", blocks("s", looped=True)),
+            place_of(second, "write", blocks("d", looped=True), subblock=lambda call, numbers: 0),
         ),
-        decisions=(
-            Decision(
-                "In which units does it count?",
-                "In 64 bytes.",
-                "copies of parameters in the headers of pto-isa for a5 (TMov.hpp); sizes in public cases",
-            ),
-            Decision(
-                "Which addresses does the memory of parameters have?",
-                "Two parts of equal size: from 0 on for words of quantisation, from 65536 on for slopes. "
-                "A store reads them where its pointer says.",
-                f"{EXPANSION}: bits 15:0 are the address in a part; a public case has slopes at 65600",
-            ),
-        ),
-        between_scopes=True,
-        source=PAGE,
-    ),
-    micro(
-        "raw_fill_l1",
-        "A word repeated in blocks of L1.",
-        "dst offset value repeats length gap",
-        "@l1 i64 i32 i64 i64 i64",
-        kind="memory",
-        pipe=Pipe.MTE2,
-        places=(place_of("dst", "write", _filled),),
-        rules=(lambda op: _fill_rules(op),),
-        limits=dict.fromkeys(("repeats", "length", "gap"), (0, 32767)),
-        between_scopes=True,
-        source=PAGE,
-    ),
-)
+        decisions=(_BLOCKS,),
+    )
 
 
 def _bias_pairs(op: Op) -> Iterator[str]:
@@ -739,33 +607,77 @@ def _bias_pairs(op: Op) -> Iterator[str]:
         yield f"got {pair[0]} as {pair[1]}; allowed: f32, f16 and bf16 as f32, i32 as i32"
 
 
-def _fill_rules(op: Op) -> Iterator[str]:
+def _fill_word(op: Op) -> Iterator[str]:
     if op.attrs.get("fill_word_bits") not in (16, 32):
         yield f"got fill_word_bits = {op.attrs.get('fill_word_bits')}; allowed: 16, 32"
 
 
-_CONTROLS = (
-    micro(
-        "get_ctrl",
-        "The control register.",
-        "-> result",
-        "-> i64",
-        kind="scalar",
-        written="{} : ^",
-        source=PAGE,
-    ),
-    micro("set_ctrl", "Set the control register.", "value", "i64", kind="scalar", traits=_MODE, source=PAGE),
-    *(
-        micro(
-            f"sbitset{bit}",
-            f"A number with a bit set to {bit}.",
-            "value at -> result",
-            "i64 i64 -> i64",
-            kind="scalar",
-            source="micro-isa chapter 18",
-        )
-        for bit in (0, 1)
-    ),
+def _fill_offset(call: MicroCall, numbers: Numbers) -> Iterator[str]:
+    """A fill begins at a block."""
+    offset = numbers.get("offset")
+    if offset is not None and (offset < 0 or offset % ROW):
+        yield f"offset = {offset}; allowed: multiples of {ROW} bytes from 0 on"
+
+
+_BIAS_UNIT = Decision(
+    "In which units does it count?",
+    "In 32 bytes of the source, gaps of the destination in what these become.",
+    "copies of a bias in the headers of pto-isa for a5 (TMov.hpp)",
 )
+_PARAMETER_UNIT = Decision(
+    "In which units does it count?",
+    "In 64 bytes.",
+    "copies of parameters in the headers of pto-isa for a5 (TMov.hpp); sizes in public cases",
+)
+_PARAMETER_PARTS = Decision(
+    "Which addresses does the memory of parameters have?",
+    "Two parts of equal size: from 0 on for words of quantisation, from 65536 on for slopes. "
+    "A store reads them where its pointer says.",
+    f"{EXPANSION}: bits 15:0 are the address in a part; a public case has slopes at 65600",
+)
+
+_STAGING = (
+    _staged("mte_gm_l1", "Bursts of bytes from global memory into L1.", f"gm l1 {GROUPED_WORDS}",
+            f"g* @l1 {_GROUPED_TYPES}", pipe=Pipe.MTE2, written=grouped("gm", "l1"),
+            places=(place_of("gm", "read", grouped_rows("s")), place_of("l1", "write", grouped_rows("d")))),
+    _grouped_copy("mte_l1_ub", "l1", "ub", Pipe.MTE1, "L1 into the unified buffer of the first vector core"),
+    _grouped_copy("mte_ub_l1", "ub", "l1", Pipe.MTE3, "the unified buffer into L1"),
+    _copy("copy_gm_to_cbuf", "gm", "l1", Pipe.MTE2, "n len s d", decisions=(_UNKNOWN_COPY,)),
+    _copy("copy_ubuf_to_cbuf", "ub", "l1", Pipe.MTE3, "sid n len s d"),
+    _copy("copy_cbuf_to_ubuf", "l1", "ub", Pipe.MTE1, "sid n len s d"),
+    _staged("mte_gm_l1_frac",
+            "Matrices from global memory into fractals of L1, with zeros behind their columns.",
+            "gm l1 n d s s2? g d2 d3 d4 l2 small", "g* @l1 i64 i64 i64 i64 i64 i64 i64 i64 i64 i1",
+            pipe=Pipe.MTE2, written=_FRACTIONAL_TEXT, choices={"mode": "nd2nz dn2nz"},
+            places=(place_of("gm", "read", _matrix), place_of("l1", "write", _packed_matrix)),
+            rules=(_one_type,), limits={"g": (1, 65535)}, unexecuted=_channels,
+            semantics="nd2nz reads src[n, d], dn2nz src[d, n]; element (n, d) becomes that of row n and "
+                      "column d", decisions=(_SMALL, OVERLAPS, _PACKED)),
+    *(load(f"{prefix}{letter}{suffix}", side, f"l0{letter}")
+      for load, prefix, suffix in ((_fractal_load, "mte_l1_l0", ""), (_fractal_load, "load_cbuf_to_c", ""),
+                                   (_scale_load, "mte_l1_l0", "_mx"))
+      for letter, side in (("a", "left"), ("b", "right"))),
+    _staged("mte_l1_bt", "Load of a bias, widened to 32 bits.", "src dst len n s d",
+            "@l1 @bt i64 i64 i64 i64",
+            pipe=Pipe.MTE1, written=_BURSTS, rules=(_bias_pairs,), decisions=(_BIAS_UNIT,),
+            places=(place_of("src", "read", blocks("s", unit=BIASES)), place_of("dst", "write", _biases))),
+    _staged("mte_l1_fb", "Load of parameters of stores: 64-bit words of quantisation, or slopes.",
+            "src dst len n s d", "@l1 @fb i64 i64 i64 i64", pipe=Pipe.FIX, written=_BURSTS,
+            places=(place_of("src", "read", blocks("s", unit=PARAMETERS)),
+                    place_of("dst", "write", blocks("d", unit=PARAMETERS))),
+            decisions=(_PARAMETER_UNIT, _PARAMETER_PARTS)),
+    _staged("raw_fill_l1", "A word repeated in blocks of L1.", "dst offset value repeats length gap",
+            "@l1 i64 i32 i64 i64 i64", pipe=Pipe.MTE2, places=(place_of("dst", "write", _filled),),
+            rules=(_fill_word,), number_rules=_fill_offset,
+            limits=dict.fromkeys(("repeats", "length", "gap"), (0, 32767))),
+)  # fmt: skip
+
+_scalar = partial(micro, kind="scalar")
+_CONTROLS = (
+    _scalar("get_ctrl", "The control register.", "-> result", "-> i64", written="{} : ^", source=PAGE),
+    _scalar("set_ctrl", "Set the control register.", "value", "i64", traits=_MODE, source=PAGE),
+    *(_scalar(f"sbitset{bit}", f"A number with a bit set to {bit}.", "value at -> result", "i64 i64 -> i64",
+              source="micro-isa chapter 18") for bit in (0, 1)),
+)  # fmt: skip
 
 OPERATIONS: tuple[MicroOperation, ...] = (*_STAGING, *_PRODUCTS, *_CONTROLS)

@@ -287,7 +287,8 @@ _SCALE_TILES = Decision(
     "Compilers print scale tiles of f16 in scaling, of the shape of the data; are they legal?",
     "With a warning, and they are not executed: such a tile says nothing about storage, so only f8e8m0 in "
     "scaleleft and scaleright, one scale per 32 elements, boxes of 32 bytes, has values.",
-    "PTOAS programs; pto-isa headers and tile aliases",
+    "PTOAS programs; pto-isa headers and tile aliases; the assembler's verifier checks shapes and layouts "
+    "only, and its expansion reads scales at the address of the factor, whatever the tile is",
 )
 _SPECIAL_CODES = Decision(
     "Do the small formats have NaN and infinity here?",

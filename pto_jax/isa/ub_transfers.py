@@ -265,6 +265,7 @@ _TRANSFERS: tuple[MicroOperation, ...] = (
         "g* x -> -",
         kind="scalar",
         places=(Place("gm", "read"),),
+        rules=(micro_types.scalar_in_memory,),
         source="micro-isa chapter 14",
     ),
     micro(
@@ -275,6 +276,7 @@ _TRANSFERS: tuple[MicroOperation, ...] = (
         kind="scalar",
         written="$value , $gm [ $offset ] {} : !gm , !value",
         places=(Place("gm", "write"),),
+        rules=(micro_types.scalar_in_memory,),
         source="micro-isa chapter 14",
     ),
     micro(

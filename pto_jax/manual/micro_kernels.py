@@ -179,7 +179,7 @@ def kernels() -> dict[str, MicroKernel]:
 
 @cache
 def _kernel_of(name: str) -> MicroKernel | None:
-    return _kernel(isa.micro_operations()[name])
+    return kernel_with(isa.micro_operations()[name], examples().get(name, ""))
 
 
 def kernel_of(operation: MicroOperation) -> MicroKernel | None:
@@ -187,8 +187,14 @@ def kernel_of(operation: MicroOperation) -> MicroKernel | None:
     return _kernel_of(operation.name)
 
 
-def _kernel(operation: MicroOperation, line: str = "") -> MicroKernel | None:
-    match = _LINE.fullmatch(line or _plain(operation, examples().get(operation.name, "")))
+def kernel_with(operation: MicroOperation, line: str) -> MicroKernel | None:
+    """The kernel around a line of an operation, on lanes of f32 where they may be that; None without one."""
+    kernels = (_kernel(operation, shown) for shown in (_plain(operation, line), line))
+    return next((k for k in kernels if k is not None), None)
+
+
+def _kernel(operation: MicroOperation, line: str) -> MicroKernel | None:
+    match = _LINE.fullmatch(line)
     family = next(f for f, ops in isa.micro_families().items() if operation in ops)
     if match is None or family in ("cube", "cube_stores", "ub_transfers"):
         return None
@@ -258,8 +264,10 @@ def _operand(kernel: MicroKernel, name: str, t: str, masks: Iterator[str]) -> No
         how = "vmi.load" if ".vmi." in t else "vlds"
         kernel.loads.append(f"%{name} = pto.{how} %{name}_in_ub[%c0] : !pto.ptr<{_stored(dtype)}, ub> -> {t}")
     elif mask is not None:
-        made = f"pset_b{mask[1]}" if mask[1] else "vmi.pset"
-        kernel.before.append(f'%{name} = pto.{made} "{next(masks)}" : {t}')
+        made, pattern = f"pset_b{mask[1]}" if mask[1] else "vmi.pset", next(masks)
+        if mask[2] and pattern != _PATTERNS[-1]:
+            made, pattern = "vmi.pge", f"PAT_VL{int(mask[2]) // 2 or 1}"
+        kernel.before.append(f'%{name} = pto.{made} "{pattern}" : {t}')
     elif pointer is not None:
         access = next(p.access for p in kernel.operation.places if p.pointer == name)
         count = 2 * _BYTES // np.dtype(Argument(name, pointer[1], 1).numpy).itemsize

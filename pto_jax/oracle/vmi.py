@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import F32, CmpMode, dtype, unpaired
-from ..isa.micro import MicroCall
+from ..isa.micro import Lanes, MicroCall
 from ..isa.rules.registers import element, lanes, listed
 from ..isa.vmi import OLD_CONVERSIONS, OLD_REDUCTIONS
 from . import arithmetic as lane, registers
@@ -26,22 +26,16 @@ def _with_mask(operands: tuple[Array, ...]) -> tuple[Array, ...]:
     return (*operands, np.ones(len(operands[0]), np.bool_))
 
 
-#: How many operands there are in front of the mask, of which a carry is the last one.
-_CARRY = {"vaddcs": 3, "vsubcs": 3}
-
-
 def _as_registers(name: str) -> None:
     @rule(f"vmi.{name}")
     def execute(call: MicroCall, *operands: Array) -> tuple[Array, ...]:
-        if name in _CARRY and len(operands) == _CARRY[name]:
-            operands = (*operands, np.ones(len(operands[0]), np.bool_))
         arguments = operands if name in _UNMASKED else _with_mask(operands)
         return LANE_RULES[name](replace(call, name=name), *arguments)
 
 
 for _name in (
-    "vadd vsub vmul vdiv vmax vmin vneg vrelu vexp vln vsqrt vrsqrt vadds vmuls vmaxs vmins vlrelu vprelu "
-    "vmula vmadd vaxpy vshl vshr vshls vshrs vaddc vaddcs vsubc vsubcs vmull vselr"
+    "vadd vsub vmul vdiv vmax vmin vneg vrelu vexp vln vsqrt vadds vmuls vmaxs vmins vlrelu vprelu "
+    "vmula vaxpy vshl vshr vshls vshrs vaddc vaddcs vmull vselr"
 ).split():
     _as_registers(_name)
 
@@ -72,17 +66,14 @@ _bitwise("vnot", np.bitwise_not)
 
 @rule("vmi.vcmp", "vmi.vcmps")
 def _compare(call: MicroCall, a: Array, b: Array, seed: Array) -> tuple[Array, ...]:
-    """Integers without a sign have none; a letter before the comparison says what unordered floats give."""
+    """Integers without a sign have none; an o before the comparison: NaN is not unequal either."""
     t = lanes(call.types[0])
     d = dtype(f"u{t.dtype.bits}") if t.signless else t.dtype
     x, y = decode(a, d), decode(b, d)
     name = str(call.attributes["cmp"])
-    unordered = np.isnan(x) | np.isnan(y) if d.is_float else np.zeros(x.shape, np.bool_)
-    if name in ("uno", "ord"):
-        return ((unordered if name == "uno" else ~unordered) & seed,)
     holds = compare(CmpMode[name[-2:].upper()], x, y)
     if len(name) == 3:
-        holds = holds | unordered if name[0] == "u" else holds & ~unordered
+        holds = holds & ~(np.isnan(x) | np.isnan(y))
     return (holds & seed,)
 
 
@@ -100,12 +91,12 @@ def _exponential(call: MicroCall, *operands: Array) -> tuple[Array, ...]:
 
 
 @rule("vmi.vintlv")
-def _interleave(call: MicroCall, a: Array, b: Array, mask: Array | None = None) -> tuple[Array, ...]:
+def _interleave(call: MicroCall, a: Array, b: Array, mask: Array) -> tuple[Array, ...]:
     return registers.interleaved(a, b)
 
 
 @rule("vmi.vdintlv")
-def _separate(call: MicroCall, a: Array, b: Array, mask: Array | None = None) -> tuple[Array, ...]:
+def _separate(call: MicroCall, a: Array, b: Array, mask: Array) -> tuple[Array, ...]:
     return registers.separated(a, b)
 
 
@@ -124,7 +115,7 @@ def _broadcast(call: MicroCall, value: Array) -> tuple[Array, ...]:
 
 
 @rule("vmi.vcvt", *(f"vmi.{name}" for name in OLD_CONVERSIONS))
-def _convert(call: MicroCall, words: Array, mask: Array | None = None) -> tuple[Array, ...]:
+def _convert(call: MicroCall, words: Array) -> tuple[Array, ...]:
     source, target = element(call.types[0]), element(call.results[0])
     sign = OLD_CONVERSIONS.get(call.name.removeprefix("vmi."), "")
     one = dtype(f"{sign}{source.bits}") if sign and source.is_integer else unpaired(source)
@@ -133,8 +124,7 @@ def _convert(call: MicroCall, words: Array, mask: Array | None = None) -> tuple[
         letter = "A"
     saturate = call.attributes["saturate"] == "SAT"
     result = converted(numbers(words, source), one, unpaired(target), letter, saturate=saturate)
-    result = elements(result, target)
-    return (result if mask is None else zeroed(mask, result),)
+    return (elements(result, target),)
 
 
 @rule("vmi.vinterpret_cast")
@@ -197,39 +187,40 @@ def _below(call: MicroCall, count: Array) -> tuple[Array, ...]:
 
 @rule("vmi.pset", "vmi.pge")
 def _pattern(call: MicroCall) -> tuple[Array, ...]:
-    total, name = lanes(call.results[0]).lanes, str(call.attributes["pattern"]).removeprefix("PAT_")
-    every = np.arange(total)
-    if name in ("M3", "M4"):
-        return (every % int(name[1]) == 0,)
-    counts = {"ALL": total, "ALLF": 0, "H": total // 2, "Q": total // 4}
-    return (every < (counts[name] if name in counts else int(name.removeprefix("VL"))),)
+    total, count = lanes(call.results[0]).lanes, str(call.attributes["pattern"]).removeprefix("PAT_VL")
+    return (np.arange(total) < (int(count) if count.isdigit() else total),)
 
 
 # -- memory ------------------------------------------------------------------------------------------
 
 
-def _places(call: MicroCall, count: int, size: int, stride: Any) -> Array:
+def _places(call: MicroCall, count: int, size: int, strides: list[Any]) -> Array:
     """The bytes behind a pointer at which lanes begin."""
     at = np.arange(count, dtype=np.int64)
-    groups = call.attributes.get("group")
+    groups, single = call.attributes.get("group"), call.attributes.get("dist_mode") == "brc"
     if groups:
         each = count // int(groups)
-        return (at // each * _number(stride) + at % each) * size
-    if stride is not None:
-        return at * size // 32 * 32 * _number(stride) + at * size % 32
-    return np.zeros_like(at) if call.attributes.get("dist_mode") == "brc" else at * size
+        return (at // each * _number(strides[0]) + (0 if single else at % each)) * size
+    if strides:
+        block, repeat = (_number(s) for s in (*strides, np.int16(0))[:2])
+        return 32 * (at * size // 32 * block + repeat) + at * size % 32
+    return np.zeros_like(at) if single else at * size
 
 
-def _loaded(call: MicroCall, memory: Memory, source: Any, at: Array) -> Array:
-    size, t = source.dtype.storage_bits // 8, lanes(call.results[0])
+def _loaded(t: Lanes, memory: Memory, source: Any, at: Array) -> Array:
+    size = source.dtype.storage_bits // 8
     data = memory.read(source, at[:, None] + np.arange(size))
     return np.ascontiguousarray(data).view(f"u{size}")[:, 0].astype(t.dtype.word)
 
 
 @memory_rule("vmi.vload", "vmi.load")
-def _load(call: MicroCall, memory: Memory, source: Any, offset: Any, stride: Any = None) -> tuple[Array, ...]:
-    count, size = lanes(call.results[0]).lanes, source.dtype.storage_bits // 8
-    return (_loaded(call, memory, source, _places(call, count, size, stride)),)
+def _load(
+    call: MicroCall, memory: Memory, source: Any, offset: Any, stride: Any = None, repeat: Any = None
+) -> tuple[Array, ...]:
+    t, parts = lanes(call.results[0]), len(call.results)
+    strides = [s for s in (stride, repeat) if s is not None]
+    at = _places(call, t.lanes * parts, source.dtype.storage_bits // 8, strides)
+    return tuple(_loaded(t, memory, source, at[part::parts]) for part in range(parts))
 
 
 def _written(memory: Memory, dest: Any, at: Array, value: Array, mask: Array | None) -> tuple[()]:
@@ -241,29 +232,28 @@ def _written(memory: Memory, dest: Any, at: Array, value: Array, mask: Array | N
     return ()
 
 
-@memory_rule("vmi.vstore", "vmi.store")
+@memory_rule("vmi.vstore", "vmi.store", "vmi.vsstb")
 def _store(
-    call: MicroCall, memory: Memory, value: Array, dest: Any, offset: Any, extra: Any = None
-) -> tuple[()]:
-    """The operand behind the offset is a stride or the mask."""
-    masked = extra is not None and np.asarray(extra).dtype == np.bool_
-    at = _places(call, len(value), dest.dtype.storage_bits // 8, None if masked else extra)
-    return _written(memory, dest, at, value, extra if masked else None)
-
-
-@memory_rule("vmi.vsstb")
-def _store_blocks(
-    call: MicroCall, memory: Memory, value: Array, dest: Any, offset: Any, stride: Any, mask: Array
-) -> tuple[()]:
-    at = _places(call, len(value), dest.dtype.storage_bits // 8, stride)
-    return _written(memory, dest, at, value, mask)
+    call: MicroCall, memory: Memory, value: Array, dest: Any, offset: Any, high: Array | None = None,
+    **behind: Any,
+) -> tuple[()]:  # fmt: skip
+    """Behind the offset are strides, and the mask as the last operand."""
+    if high is not None:
+        value = np.stack([value, high], -1).reshape(-1)
+    mask = next((b for b in behind.values() if np.asarray(b).dtype == np.bool_), None)
+    strides = [b for b in behind.values() if b is not mask]
+    if mask is not None and high is not None:
+        mask = np.repeat(mask, 2)
+    return _written(
+        memory, dest, _places(call, len(value), dest.dtype.storage_bits // 8, strides), value, mask
+    )
 
 
 @memory_rule("vmi.vgather", "vmi.vgatherb")
 def _gather(call: MicroCall, memory: Memory, source: Any, offsets: Array, mask: Array) -> tuple[Array, ...]:
     size = 1 if call.name == "vmi.vgatherb" else source.dtype.storage_bits // 8
     words = np.zeros(len(offsets), lanes(call.results[0]).dtype.word)
-    words[mask] = _loaded(call, memory, source, offsets[mask].astype(np.int64) * size)
+    words[mask] = _loaded(lanes(call.results[0]), memory, source, offsets[mask].astype(np.int64) * size)
     return (words,)
 
 

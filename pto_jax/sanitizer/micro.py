@@ -118,7 +118,7 @@ def shadows_before(
         declared = find_micro(op.name)
         assert declared is not None
         memory = ShadowMemory(machine, shadows, op, op.name in SORTING, _origin(shadows, op, operands))
-        names = [n for n in undefined if n not in ("offsets", "mask", "extra")]
+        names = [n for n in undefined if n not in ("offsets", "mask", "extra", "repeat")]
         moved = {n: undefined[n] for n in names if isinstance(operands[n], Register)}
         plain = replace(call, attributes={**call.attributes, "atomic": "", "pad_value": 0})
         zeros = {"pad": np.zeros_like(real["pad"])} if "pad" in real else {}

@@ -20,26 +20,26 @@ from ..ir import (
     UnknownType,
     Value,
 )
-from . import attributes, control, dictionaries, formats, reader, type_text
+from . import attributes, control, dictionaries, formats, type_text
 from .attributes import enumeration, event
 from .formats import IMPLIED_TYPES, OPERAND_TYPES, Format
 from .lexer import Cursor, Kind
 from .names import suggestion
-from .reader import Reader
+from .reader import Mention, Reader
 
 
 @dataclass
 class Draft:
     """What has been read of an operation: the mentions and types of its operands (``^``: of the result)."""
 
-    groups: dict[str, list[reader.Mention]] = field(default_factory=dict)
+    groups: dict[str, list[Mention]] = field(default_factory=dict)
     types: dict[str, list[ir.Type]] = field(default_factory=dict)
     attributes: dict[str, ir.AttrValue] = field(default_factory=dict)
     places: dictionaries.Places = field(default_factory=dict)
     implied: str = ""
 
 
-def read_custom(reader: Reader, fmt: Format, results: list[reader.Mention], start: int) -> ir.Op:
+def read_custom(reader: Reader, fmt: Format, results: list[Mention], start: int) -> ir.Op:
     """Read the operation whose name has just been passed."""
     draft = Draft()
     for item, behind in zip_longest(fmt.items, fmt.items[1:]):
@@ -55,7 +55,7 @@ def _require_operand(reader: Reader, text: str, name: str) -> None:
         reader.cursor.unexpected(f"'{text}' and the operand {name}")
 
 
-def finish(reader: Reader, fmt: Format, results: list[reader.Mention], draft: Draft, start: int) -> ir.Op:
+def finish(reader: Reader, fmt: Format, results: list[Mention], draft: Draft, start: int) -> ir.Op:
     """The operation that was read; looks up its uses, defines its results."""
     end = reader.cursor.last_end
     ins: list[ir.Value] = []
@@ -84,7 +84,7 @@ def finish(reader: Reader, fmt: Format, results: list[reader.Mention], draft: Dr
 
 
 def _results(
-    reader: Reader, fmt: Format, results: list[reader.Mention], draft: Draft, ins: list[ir.Value], start: int
+    reader: Reader, fmt: Format, results: list[Mention], draft: Draft, ins: list[ir.Value], start: int
 ) -> tuple[ir.Value, ...]:
     c = reader.cursor
     if fmt.lists_results:
@@ -157,13 +157,50 @@ def _read_item(reader: Reader, fmt: Format, item: formats.Item, draft: Draft) ->
             _read_attribute(reader, fmt, item, draft)
         case formats.ImpliedItem(rule):
             draft.implied = rule
-        case formats.OptionalItem(items, when):
-            typed = when == "t" and any(t in draft.groups for i in items for t in getattr(i, "targets", ()))
-            if typed or (when != "t" and _present(c, fmt, items)):
-                for inner in items:
-                    _read_item(reader, fmt, inner, draft)
+        case formats.OptionalItem():
+            _read_optional(reader, fmt, item, draft)
         case formats.AnyOrderItem(parts):
             _read_any_order(reader, fmt, parts, draft)
+
+
+def _read_optional(reader: Reader, fmt: Format, item: formats.OptionalItem, draft: Draft) -> None:
+    when, targets = item.when, {t for i in item.items for t in getattr(i, "targets", ())}
+    if "|" in when and reader.cursor.kind is Kind.BARE_IDENT:
+        _read_named(reader, fmt, when, draft)
+        return
+    match when:
+        case "t":
+            present = not targets.isdisjoint(draft.groups)
+        case "m":
+            last = next(reversed(draft.groups), "")
+            present = last in targets and _present(reader.cursor, fmt, item.items)
+        case _:
+            present = "|" in when or _present(reader.cursor, fmt, item.items)
+    for inner in item.items if present else ():
+        _read_item(reader, fmt, inner, draft)
+
+
+def _read_named(reader: Reader, fmt: Format, when: str, draft: Draft) -> None:
+    """Operands with their names, all those of one form in any order."""
+    c, start = reader.cursor, reader.cursor.start
+    forms = [form.split(",") for form in when.split("|")]
+    shown = " or ".join(", ".join(form) for form in forms)
+    values: dict[str, list[Mention]] = {}
+    while c.kind is Kind.BARE_IDENT:
+        name = c.text
+        if not any(name in form for form in forms):
+            c.unexpected(f"an operand of {shown}")
+        if name in values:
+            c.fail(f"got {name} a second time; allowed: once")
+        c.advance()
+        values[name] = c.enclosed(Kind.L_PAREN, reader.mention)
+        if not c.accept(Kind.COMMA):
+            break
+    form = next((form for form in forms if set(form) == set(values)), None)
+    if form is None:
+        c.fail_since(start, f"got the operands {', '.join(values)}; allowed: all of {shown}")
+    operands = [n for n in fmt.order if n not in draft.groups]
+    draft.groups.update((n, values[name]) for n, name in zip(operands, form, strict=False))
 
 
 def _read_flags(c: Cursor) -> None:
@@ -220,6 +257,8 @@ def _present(c: Cursor, fmt: Format, items: tuple[formats.Item, ...]) -> bool:
             return c.text == "," and c.peek()[1] in fmt.words(name)
         case (formats.LiteralItem(text), *_):
             return c.text == text
+        case (formats.OperandItem(), formats.LiteralItem(",")):
+            return c.kind is Kind.PERCENT_IDENT and c.peek()[1] == ","
         case (formats.AttrItem(name, "word"), *_):
             return c.text in fmt.words(name)
     return c.kind is Kind.PERCENT_IDENT and c.peek()[0] not in (Kind.EQUAL,)
@@ -437,7 +476,7 @@ def _types(op: Op, operands: _Operands, target: str) -> list[Type]:
 
 
 def _text_present(op: Op, items: tuple[formats.Item, ...], when: str, operands: _Operands) -> bool:
-    if when == "b":
+    if when == "b" or "|" in when:
         return True
     if when == "m":
         types = (

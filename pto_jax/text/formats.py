@@ -13,7 +13,9 @@ An entry is a sequence of items separated by blanks:
 ``@name:kind``  an attribute in its own place   ``@a:int|$b``  an attribute or an operand
 ``(? ... ?)``   may be absent; ``(?r``: printed when there is a result, ``(?n``: when there is none, and
                 where the type differs from :data:`OPERAND_TYPES`, ``(?b``: always; ``(?t``: present exactly
-                where the operands of its types are; ``(?m``: printed when its type is a mask
+                where the operands of its types are; ``(?m``: read for the last operand of the text,
+                printed when its type is a mask; ``(?a,b|c,d,e``: operands in their order, or by the names
+                of one of these forms in any order, as in ``b(%y), a(%x)``
 ``(& ... &)``   parts separated by ``;``: any of them, in any order, with commas between
 ``=i64``        the result has this type, which is not written; ``=$a``: the type of operand ``a``;
                 ``=part``: a window of the sizes that are constants; ``=window``: that of the first operand
@@ -496,8 +498,10 @@ def _operands(
             yield name, "many" if many else count
         case AttrItem(_, _, operand) if operand:
             yield operand, "optional"
-        case OptionalItem(items, _):
-            yield from (pair for inner in items for pair in _operands(inner, "optional"))
+        case OptionalItem(items, when):
+            yield from (
+                pair for inner in items for pair in _operands(inner, count if "|" in when else "optional")
+            )
         case AnyOrderItem(parts):
             yield from (pair for part in parts for inner in part for pair in _operands(inner, "optional"))
 

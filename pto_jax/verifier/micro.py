@@ -25,6 +25,7 @@ from ..ir import (
 from ..isa import find_micro
 from ..isa.effects import aliased, traits_of
 from ..isa.micro import MicroOperation, opens_scope
+from ..isa.rules.logical import mask_objection
 from ..isa.rules.micro_types import fits_lanes, lane_scalar
 from ..profiles import Profile
 from .errors import error_of
@@ -134,7 +135,7 @@ def _objection(t: Type, word: str, declared: MicroOperation, bound: dict[str, VR
             fits = isinstance(t, PtrType | MemRefType) and t.space == SPACES[word[1:]]
             return "" if fits else f"a pointer into {word[1:]}"
         case "M" | "m":
-            return _mask(t, word, bound)
+            return _mask(t, word, bound, declared.is_logical)
         case "a":
             return "" if isinstance(t, AlignType) else "!pto.align"
         case "x":
@@ -158,21 +159,22 @@ def _register(
     first = bound.setdefault(letter, t)
     if (first.dtype, first.lanes) != (t.dtype, t.lanes):
         return str(first)
-    if elements and t.dtype.name not in elements:
+    signed = f"s{t.dtype.name}" in elements and not t.signless
+    if elements and t.dtype.name not in elements and not signed:
         return f"elements {', '.join(elements)}"
     return ""
 
 
-def _mask(t: Type, word: str, bound: Mapping[str, VRegType]) -> str:
-    if not isinstance(t, MaskType):
-        return "a mask, as in !pto.mask<b32>"
+def _mask(t: Type, word: str, bound: Mapping[str, VRegType], logical: bool) -> str:
+    if not isinstance(t, MaskType) or t.logical != logical:
+        return "a mask, as in " + ("!pto.vmi.mask<64xpred>" if logical else "!pto.mask<b32>")
     if word[0] == "m":
-        return "" if t.logical or len(word) == 1 or t.bits == int(word[1:]) else f"!pto.mask<b{word[1:]}>"
+        return "" if logical or len(word) == 1 or t.bits == int(word[1:]) else f"!pto.mask<b{word[1:]}>"
     register = bound.get(word[1:]) or next(iter(bound.values()), None)
     if register is None:
         return ""
-    if register.logical:
-        return "" if t.lanes == register.lanes else f"a mask of {register.lanes} lanes"
+    if logical:
+        return mask_objection(t, register)
     bits = min(32, register.dtype.word_bits)
     return "" if t.bits == bits else f"!pto.mask<b{bits}>, for elements of {register.dtype}"
 
@@ -234,7 +236,7 @@ def _scopes(region: Region, inside: bool) -> Iterator[Diagnostic]:
 def _synchronises(op: Op) -> bool:
     """Whether an operation orders pipes, cores or caches; the assembler has those between scopes only."""
     order = traits_of(op).order
-    return order is not None and order.through != "operation"
+    return order is not None and (order.through != "operation" or find_micro(op.name) is None)
 
 
 def _handed_in(scope: Op) -> Iterator[Diagnostic]:

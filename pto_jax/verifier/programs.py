@@ -37,6 +37,7 @@ from ..ir import (
 from ..ir.program import ENTRY_MARKS
 from ..isa.check import EXPLICIT, Scratch, Valid, check_op, hidden_scratch, run_time_rules, unsupported
 from ..isa.effects import placed, traits_of
+from ..isa.micro import opens_scope
 from ..isa.queries import INTTOPTR
 from ..isa.rules.constraints import HARDWARE
 from ..isa.rules.tile_legality import ALIGNMENT, BOXES, check_type
@@ -542,6 +543,8 @@ class _Checker:
             self.sink.extend(functions.return_findings(self.program, self.function, op))
         elif structural_traits(op.name) is None:
             self.below(op, operand_facts)
+        if opens_scope(op):
+            self.scopes()
 
     def below(self, op: Op, operand_facts: OperandFacts) -> None:
         """Check a micro-operation; anything else has no declaration."""
@@ -551,10 +554,16 @@ class _Checker:
             return
         from . import micro
 
+        self.scopes()
+        self.sink.extend(micro.micro_findings(op, declared, self.rules.profile, operand_facts))
+
+    def scopes(self) -> None:
+        """Check the vector scopes of a function, once."""
+        from . import micro
+
         if not self.below_tiles:
             self.below_tiles = True
             self.sink.extend(micro.scope_findings(self.function))
-        self.sink.extend(micro.micro_findings(op, declared, self.rules.profile, operand_facts))
 
     def place(self, op: Op, operand_facts: OperandFacts) -> None:
         """Note where a tile lies, for what overlaps."""

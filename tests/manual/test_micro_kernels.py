@@ -17,8 +17,7 @@ from tools import stubs
 #: Operations of registers that no kernel of one line shows: streams, special registers, types without arrays.
 WITHOUT = {
     "vldas", "vldus", "init_align", "vstus", "vstur", "vstas", "vstar", "pstu", "sprclr", "mem_bar",
-    "vmi.constant_mask", "vmi.vsstb", "vmi.extf", "vmi.group_reduce_addf", "vmi.group_reduce_maxf",
-    "vmi.group_reduce_minf",
+    "vmi.constant_mask", "vmi.vsstb",
 }  # fmt: skip
 QUICK = ("vadd", "vcmp", "vsqz", "vcvt", "vlds", "vsts", "plt_b32", "vmi.vadd")
 

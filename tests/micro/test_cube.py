@@ -380,3 +380,29 @@ def test_factors_of_tf32_that_saturate_are_finite_when_they_are_rounded() -> Non
         -top / 2,
         0,
     ]
+
+
+@pytest.mark.parametrize("name", ["mte_l1_l0a", "mte_l1_l0b", "mte_l1_l0a_mx", "mte_l1_l0b_mx"])
+def test_numbers_of_loads_have_names_in_any_order(name: str) -> None:
+    """The operation is that of the numbers in their order, as which it is printed."""
+    scales = name.endswith("mx")
+    sizes = ("m", "k") if "l0a" in name else ("k", "n")
+    steps = (
+        ("x_start", "y_start", "x_step", "y_step") if scales else ("m_start", "k_start", "m_step", "k_step")
+    )
+    source, target = ("!pto.f8E8M0", "f8E4M3FN") if scales else ("f16", "f16")
+    types = f"!pto.ptr<{source}, l1>, !pto.ptr<{target}, {name[7:10]}>"
+    for words in ((*sizes, "start_row", "start_col"), (*steps, "src_stride", "dst_stride")):
+        given = [f"%n{i}" for i in range(len(words))]
+        named = ", ".join(f"{w}({n})" for w, n in reversed(list(zip(words, given, strict=True))))
+        head = ", ".join(f"%n{i}: i64" for i in range(len(words)))
+        programs = [
+            pto.parse(
+                f"func.func @k(%s: {types.split(', !')[0]}, %d: !{types.split(', !')[1]}, {head}) {{\n"
+                f"pto.{name} %s, %d, {numbers} : {types}{', i64' * len(words)}\nreturn\n}}"
+            )
+            for numbers in (named, ", ".join(given))
+        ]
+        assert programs[0] == programs[1]
+        assert f"%d, {', '.join(given)} :" in str(programs[0])
+        assert pto.parse(str(programs[0])) == programs[0]

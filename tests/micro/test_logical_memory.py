@@ -1,4 +1,4 @@
-"""Loads and stores of logical registers: groups, blocks, single elements, at places of the text or not.
+"""Loads and stores of logical registers: groups, blocks, lanes by turns, single elements, anywhere.
 
 Each form is executed at a constant address with a constant stride, which the compiled function takes as
 slices, and where only execution knows both.
@@ -87,4 +87,54 @@ def test_one_element_is_loaded_into_all_lanes(known: bool) -> None:
     found, want = after(body, numbers(64, 0, known), known), np.zeros(2048, np.uint16)
     want[:96] = X[64]
     want[512 + 2 * AT] = X[64 + 3 * AT]
+    np.testing.assert_array_equal(found, want)
+
+
+@pytest.mark.parametrize("known", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_the_element_of_each_group_is_loaded_into_its_lanes(known: bool) -> None:
+    body = (
+        f'%v = pto.vmi.vload %x_ub[%c16], %s {{dist_mode = "brc", group = 6}} : {P} -> {R}\n'
+        f"pto.vmi.vstore %v, %y_ub[%c0] : {R}, {P}"
+    )
+    found = after(body, numbers(40, 1, known), known)
+    np.testing.assert_array_equal(found[:96], X[16 + AT // 16 * 40])
+
+
+@pytest.mark.parametrize("known", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_the_second_stride_of_blocks_moves_all_of_them(known: bool) -> None:
+    """It counts blocks of 32 bytes; a store has the mask behind it, or none."""
+    lines = numbers(2, 3, known) + "%b = arith.index_cast %s : index to i16\n"
+    body = (
+        f"%n40 = arith.constant 40 : index\n%m = pto.vmi.create_mask %n40 : index -> {M}\n"
+        "%r = arith.constant 3 : i16\n"
+        f"%v = pto.vmi.vload %x_ub[%c16], %b, %r : {P} -> {R}\n"
+        f"pto.vmi.vstore %v, %y_ub[%c64], %b, %r, %m : {R}, {P}, {M}\n"
+        f"pto.vmi.vstore %v, %y_ub[%c512], %b, %m : {R}, {P}, {M}\n"
+        f"pto.vmi.vstore %v, %y_ub[%c1024], %b, %r : {R}, {P}"
+    )
+    found, want = after(body, lines, known), np.zeros(2048, np.uint16)
+    at = AT // 16 * 32 + AT % 16
+    loaded = X[16 + 48 + at]
+    want[64 + 48 + at[:40]] = loaded[:40]
+    want[512 + at[:40]] = loaded[:40]
+    want[1024 + 48 + at] = loaded
+    np.testing.assert_array_equal(found, want)
+
+
+@pytest.mark.parametrize("known", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_lanes_by_turns_are_those_of_two_registers(known: bool) -> None:
+    """A mask governs the lanes of both registers."""
+    mode = '{dist_mode = "dintlv"}'
+    body = (
+        f"%n40 = arith.constant 40 : index\n%m = pto.vmi.create_mask %n40 : index -> {M}\n"
+        f"%even, %odd = pto.vmi.vload %x_ub[%s] {mode} : {P} -> {R}, {R}\n"
+        f"pto.vmi.vstore %even, %y_ub[%c0] : {R}, {P}\n"
+        f"pto.vmi.vstore %odd, %even, %y_ub[%c256] {mode} : {R}, {R}, {P}\n"
+        f"pto.vmi.vstore %even, %odd, %y_ub[%c512], %m {mode} : {R}, {R}, {P}, {M}"
+    )
+    found, want = after(body, numbers(64, 0, known), known), np.zeros(2048, np.uint16)
+    even, odd = X[64:256:2], X[65:256:2]
+    want[:96] = even
+    want[256:448] = np.stack([odd, even], axis=1).reshape(-1)
+    want[512:592] = X[64:144]
     np.testing.assert_array_equal(found, want)

@@ -172,3 +172,19 @@ def test_generated_scopes_that_are_left_out_can_be_made(name: str) -> None:
     for index in range(40):
         program = generate(3201, index, options).program
         assert [d for d in pto.verify(program, "a5") if d.severity == "error"] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'pto.set_flag["PIPE_V", "PIPE_MTE3", "EVENT_ID0"]',
+        "pto.tsync ins(%part : !pto.partition_tensor_view<32x32xf32>)",
+        "pto.barrier #pto.pipe<PIPE_ALL>",
+    ],
+)
+@pytest.mark.parametrize("scope", ["pto.vecscope {", "pto.strict_vecscope() { ^bb0():"])
+def test_a_scope_without_an_operation_on_registers_is_checked_too(scope: str, line: str) -> None:
+    body = f"{scope}\n{line}\n}}" + (" : () -> ()" if "strict" in scope else "")
+    text = f"func.func @k(%part: !pto.partition_tensor_view<32x32xf32>) {{\n{body}\nreturn\n}}"
+    messages = [d.message for d in pto.verify(pto.parse(text), profile="a5") if d.severity == "error"]
+    assert messages[0].startswith("stands in a vector scope"), messages

@@ -122,6 +122,31 @@ def test_lanes_of_logical_registers() -> None:
     assert "10 of 50 lanes" in findings(doubled, loaded=40)
 
 
+def test_lanes_by_turns_and_in_blocks() -> None:
+    """Of two registers the first one has the even lanes; a mask keeps undefined lanes out of memory."""
+    v, k, p = "!pto.vmi.vreg<24xf32>", "!pto.vmi.mask<24xpred>", "!pto.ptr<f32, ub>"
+
+    def turned(m: Micro, masked: int = 24, strides: str = "") -> None:
+        zero = m.constant(0, "index")
+        even, odd = (f"%{n}{len(m.lines)}" for n in ("even", "odd"))
+        m.lines.append(
+            f'{even}, {odd} = pto.vmi.vload %a_p[{zero}] {{dist_mode = "dintlv"}} : {p} -> {v}, {v}'
+        )
+        mask = m.op(f"vmi.create_mask {m.constant(masked, 'index')}", f"index -> {k}")
+        if strides:
+            numbers = ", ".join(m.constant(int(n), "i16") for n in strides)
+            m.op(f"vmi.vstore {odd}, %d_p[{zero}], {numbers}, {mask}", f"{v}, {p}, {k}", 0)
+        else:
+            m.op(f'vmi.vstore {odd}, {even}, %d_p[{zero}], {mask} {{dist_mode = "dintlv"}}',
+                 f"{v}, {v}, {p}, {k}", 0)  # fmt: skip
+
+    assert findings(turned, stored=48) == ""
+    assert "8 of 48 lanes" in findings(turned, loaded=40, stored=48)
+    assert findings(lambda m: turned(m, 20), loaded=40, stored=40) == ""
+    assert "4 of 24 lanes" in findings(lambda m: turned(m, 24, "10"), loaded=40, stored=24)
+    assert findings(lambda m: turned(m, 20, "10"), loaded=40, stored=20) == ""
+
+
 # -- where undefined data comes from -----------------------------------------------------------------
 
 HEAD = """module attributes {pto.target_arch = "a5", pto.kernel_kind = #pto.kernel_kind<vector>} {

@@ -67,7 +67,7 @@ def test_arithmetic_has_any_number_of_lanes_and_an_optional_mask(t: str, masked:
 
 
 _SAME = "vmul vdiv vmin vprelu"
-_ONE = "vneg vrelu vexp vln vsqrt vrsqrt vabs"
+_ONE = "vneg vrelu vexp vln vsqrt vabs"
 
 
 @pytest.mark.parametrize("t", ["f16", "f32"])
@@ -81,7 +81,7 @@ def test_other_arithmetic_is_that_of_registers(t: str) -> None:
         *((n, (t, t), (a, b)) for n in _SAME.split()),
         *((n, (t,), (a,)) for n in _ONE.split()),
         *((n, (t, f"*{t}"), (a, b[5])) for n in ("vmuls", "vmaxs", "vmins", "vlrelu")),
-        *((n, (t, t, t), (a, b, c)) for n in ("vmula", "vmadd")),
+        ("vmula", (t, t, t), (a, b, c)),
         ("vaxpy", (t, t, f"*{t}"), (a, b, c[7])),
     ]
     for name, types, operands in cases:
@@ -112,16 +112,6 @@ def test_shifts_and_carries_are_those_of_registers(t: str) -> None:
     total, carry = check(MicroCall("vmi.vaddcs", (r, r, m, m), (r, m)), a, b, flags(5), flags(4))
     exact = exact + flags(5).astype(int)
     np.testing.assert_array_equal(total, active(flags(4), (exact % 2**32).astype(np.uint32)))
-    total, carry = check(MicroCall("vmi.vaddcs", (r, r, m), (r, m)), a, b, flags(5))
-    np.testing.assert_array_equal(total, (exact % 2**32).astype(np.uint32), "the last mask is the carry")
-    np.testing.assert_array_equal(carry, (exact >= 2**32).astype(bool))
-    for name, given in (("vsubc", ()), ("vsubcs", (flags(5),))):
-        less = 1 - given[0].astype(int) if given else 0
-        exact = a.astype(object) - b.astype(object) - less
-        call = MicroCall(f"vmi.{name}", (r, r, *(m for _ in given), m), (r, m))
-        total, carry = check(call, a, b, *given, flags(4))
-        np.testing.assert_array_equal(total, active(flags(4), (exact % 2**32).astype(np.uint32)))
-        np.testing.assert_array_equal(carry, (exact >= 0).astype(bool) & flags(4))
     low, high = check(MicroCall("vmi.vmull", (r, r, m), (r, r)), a, b, flags(4))
     product = values(a, t).astype(object) * values(b, t).astype(object)
     np.testing.assert_array_equal(low, active(flags(4), (product % 2**32).astype(np.uint32)))
@@ -162,8 +152,7 @@ def test_comparisons_and_integers_without_a_sign(t: str, scalar_operand: bool) -
     wanted = {name: compare(x, y) for name, compare in ORDERED.items()}
     if dtype(t).is_float:
         wanted |= {f"o{n}": compare(x, y) & ~nan for n, compare in ORDERED.items() if n != "ne"}
-        wanted |= {f"u{n}": compare(x, y) | nan for n, compare in ORDERED.items()}
-        wanted |= {"one": (x != y) & ~nan, "uno": nan, "ord": ~nan}
+        wanted["one"] = (x != y) & ~nan
     r, m = vreg(t, LANES), mask()
     for mode, holds in wanted.items():
         name = "vmi.vcmps" if scalar_operand else "vmi.vcmp"
@@ -191,7 +180,7 @@ def test_positions_of_64_bits_count_modulo_the_lanes() -> None:
 def test_lanes_by_turns() -> None:
     r = vreg("ui8", LANES)
     a, b = (data(dtype("ui8"), LANES, i) for i in range(2))
-    low, high = check(MicroCall("vmi.vintlv", (r, r), (r, r)), a, b)
+    low, high = check(MicroCall("vmi.vintlv", (r, r, mask()), (r, r)), a, b, flags(1))
     both = np.stack([a, b], axis=1).reshape(-1)
     np.testing.assert_array_equal(np.concatenate([low, high]), both)
     even, odd = check(MicroCall("vmi.vdintlv", (r, r, mask()), (r, r)), low, high, flags(1))
@@ -227,15 +216,10 @@ def test_lanes_from_scalars_and_slots() -> None:
 def test_conversions_keep_the_lanes() -> None:
     x = data(F32, LANES, "convert")
     for target, letter in (("f16", "R"), ("bf16", "Z"), ("f8e4m3", "A"), ("f8e5m2", "H")):
-        call = MicroCall(
-            "vmi.vcvt",
-            (vreg("f32", LANES), mask()),
-            (vreg(target, LANES),),
-            {"rounding": letter, "saturate": "SAT"},
-        )
+        attributes = {"rounding": letter, "saturate": "SAT"}
+        call = MicroCall("vmi.vcvt", (vreg("f32", LANES),), (vreg(target, LANES),), attributes)
         wanted = [to_float(value_of(int(w), "f32"), target, letter, saturate=True) for w in x]
-        got = check(call, x, flags(1))[0]
-        np.testing.assert_array_equal(got, np.where(flags(1), wanted, 0))
+        np.testing.assert_array_equal(check(call, x)[0], wanted)
     narrow = data(dtype("i8"), LANES, "extend")
     for name, kind in (("extsi", np.int8), ("extui", np.uint8)):
         call = old(name, "i8", "i32")
@@ -346,17 +330,13 @@ def test_masks_of_counts_and_patterns() -> None:
         got, left = check(call, np.uint32(n))
         np.testing.assert_array_equal(got, every < n)
         assert left == max(0, n - LANES)
-    for name in ("vmi.pset", "vmi.pge"):
-        for pattern, wanted in (
-            ("ALL", every >= 0),
-            ("ALLF", every < 0),
-            ("H", every < 12),
-            ("Q", every < 6),
-            ("VL3", every < 3),
-            ("M4", every % 4 == 0),
-        ):
-            got = check(MicroCall(name, (), (mask(),), {"pattern": f"PAT_{pattern}"}))[0]
-            np.testing.assert_array_equal(got, wanted)
+    for name, pattern, wanted in (
+        ("pset", "ALL", every >= 0),
+        ("pge", "VL3", every < 3),
+        ("pge", "VL24", every < 24),
+    ):
+        got = check(MicroCall(f"vmi.{name}", (), (mask(),), {"pattern": f"PAT_{pattern}"}))[0]
+        np.testing.assert_array_equal(got, wanted)
 
 
 def test_a_mask_that_the_text_lists() -> None:

@@ -226,6 +226,18 @@ def records(op: Op) -> Iterator[str]:
         yield f"got pointers to {', '.join(str(p.dtype) for p in pointers)}; allowed: all f16, or all f32"
 
 
+def scalar_in_memory(op: Op) -> Iterator[str]:
+    """A scalar has the type of the element that it is or becomes, and no cache is chosen on the way."""
+    pointer = next((p for v in op.ins if (p := _pointer(v)) is not None), None)
+    ends = (op.results or op.ins)[:1]
+    scalar = ends[0].type if ends else None
+    if pointer is not None and isinstance(scalar, ScalarType) and scalar.dtype != pointer.dtype:
+        yield f"got {scalar} at {pointer}; allowed: {pointer.dtype}"
+    for name in ("l1cache", "l2cache"):
+        if name in op.attrs:
+            yield f"got {name}; allowed: none, as it goes past the caches"
+
+
 def moves_by_increment(op: Op) -> Iterator[str]:
     """The increment and the moved pointer appear together."""
     increment = any(isinstance(v.type, ScalarType) for v in op.ins)
