@@ -166,9 +166,8 @@ def calibrate(
     With ``percentile`` (0 to 100) the magnitude that so many per cent are below, interpolated, counts
     instead of the largest; larger values saturate.
 
-    The largest magnitude and the division are PTO instructions; there is none for percentiles. For several
-    batches take the maximum of their scales. Raises ArgumentError for formats without scales ("mx", "f16",
-    "bf16", "f32"), and for elements that are no floats.
+    The division is a PTO instruction. For several batches take the maximum of their scales. Raises
+    ArgumentError for formats without scales ("mx", "f16", "bf16", "f32"), and for elements that are no floats.
 
     >>> x = jnp.array([[1.0, -127.0], [0.5, 0.25]], jnp.float32)
     >>> calibrate(x).item(), calibrate(x, axis=-1).shape
@@ -448,28 +447,14 @@ def _calibrated(how: Settings, axis: Axis, percentile: float | None) -> Callable
     def part(x: Array, over: frozenset[str]) -> Array:
         x = single(how, x)
         axes = _axes(axis, x.ndim)
-        reduced = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
-        shape = () if axis is None else reduced
-        if x.size == 0:  # The largest magnitude of nothing is 0.
-            x = jnp.zeros(reduced, x.dtype)
-        if x.size == 0:
-            return jnp.zeros(shape, np.float32)
-        if percentile is not None:
-            result = jnp.percentile(jnp.abs(x), percentile, axes).reshape(shape)
-        elif axis is None:
-            result = _row_maxima(how, _row_maxima(how, x.reshape(-1, (x.shape or (1,))[-1])).reshape(1, -1))
-        elif sorted(axes) == list(range(len(axes))):
-            result = _column_maxima(how, x.reshape(math.prod(x.shape[: len(axes)]), -1))
+        if percentile is None or x.size == 0:
+            result = _largest(x, axes)
         else:
-            kept = tuple(i for i in range(x.ndim) if i not in axes)
-            count = math.prod(x.shape[i] for i in kept)
-            result = _row_maxima(how, x.transpose(*kept, *axes).reshape(count, -1))
+            result = lax.max(jnp.percentile(jnp.abs(x), percentile, axes, keepdims=True), np.float32(SMALLEST))
         if over:
             result = lax.pmax(result, tuple(sorted(over)))  # type: ignore[no-untyped-call]
-        return lanewise(
-            lambda t: ops.tdivs(ops.tmaxs(t, SMALLEST, **how.options), largest, **how.options),
-            result.reshape(shape),
-        )
+        scale = lanewise(lambda t: ops.tdivs(t, largest, **how.options), result)
+        return scale.reshape(()) if axis is None else scale
 
     @jax.jit
     def run(x: Array) -> Any:
@@ -481,30 +466,14 @@ def _calibrated(how: Settings, axis: Axis, percentile: float | None) -> Callable
     return run
 
 
-def _row_maxima(how: Settings, matrix: Array) -> Array:
-    """The largest magnitude of each row [R, 1] of a matrix [R, C]."""
-    rows, cols = vector_size(matrix.shape)
+def _largest(x: Array, axes: tuple[int, ...]) -> Array:
+    """The largest magnitude along axes, which become extents of 1, and at least ``SMALLEST``; NaN for a NaN.
 
-    def maxima(t: Array) -> Array:
-        result: Array = ops.trowmax(ops.tabs(t, **how.options), **how.options).array
-        return result
-
-    tiles = each(maxima, cut(matrix, rows, cols))
-    result = joined(tiles, matrix.shape[0], tiles.shape[1])
-    return result if result.shape[1] == 1 else _row_maxima(how, result)
-
-
-def _column_maxima(how: Settings, matrix: Array) -> Array:
-    """The largest magnitude of each column [1, C] of a matrix [R, C]: those of the rows of its transpose."""
-    cols, rows = vector_size(matrix.shape[::-1])
-
-    def maxima(t: Array) -> Array:
-        result: Array = ops.tcolmax(ops.tabs(t, **how.options), **how.options).array
-        return result
-
-    tiles = each(maxima, cut(matrix, rows, -(-cols // COLUMNS) * COLUMNS))
-    result = joined(tiles, tiles.shape[0], matrix.shape[1])
-    return result if result.shape[0] == 1 else _column_maxima(how, result)
+    Magnitudes are in the order of their words, and those of NaN are the largest.
+    """
+    words = lax.bitcast_convert_type(x, np.uint32) & np.uint32(0x7FFFFFFF)
+    largest = lax.reduce(words, np.float32(SMALLEST).view(np.uint32), lax.max, axes)
+    return lax.bitcast_convert_type(lax.expand_dims(largest, axes), np.float32)
 
 
 @lru_cache
