@@ -17,7 +17,11 @@ from jax import Array, lax
 from .. import ops, profiles
 from ..errors import ArgumentError, is_number, nearest, one_of
 from ..files import user_code
-from ..ir import TileType, dtype
+from ..ir import F32, TileType, dtype
+from ..lowering.formulas import binary
+from ..lowering.irregular_quant import scaled_codes
+from ..lowering.numerics import arithmetic
+from ..lowering.platforms import by_platform
 from ..profiles import ProfileName, profile as find_profile
 from ..runtime.interchange import received
 from .tiling import (
@@ -440,6 +444,18 @@ def single(how: Settings, x: Array) -> Array:
 
 
 @lru_cache
+def _division(numerics: Numerics) -> Callable[..., Any]:
+    """``x / y`` of float32 arrays of any shape, as ``tdivs`` computes it."""
+
+    def divide(native: bool, x: Array, y: Array) -> Array:
+        words = (lax.bitcast_convert_type(v, np.uint32) for v in (x, y))
+        result = binary(arithmetic(F32, numerics, native), "div", *words)
+        return lax.bitcast_convert_type(result, np.float32)
+
+    return by_platform(partial(divide, False), cuda=partial(divide, True))
+
+
+@lru_cache
 def _calibrated(how: Settings, axis: Axis, percentile: float | None) -> Callable[[Any], Array]:
     largest = how.format.largest
     assert largest is not None
@@ -450,10 +466,12 @@ def _calibrated(how: Settings, axis: Axis, percentile: float | None) -> Callable
         if percentile is None or x.size == 0:
             result = _largest(x, axes)
         else:
-            result = lax.max(jnp.percentile(jnp.abs(x), percentile, axes, keepdims=True), np.float32(SMALLEST))
+            result = lax.max(
+                jnp.percentile(jnp.abs(x), percentile, axes, keepdims=True), np.float32(SMALLEST)
+            )
         if over:
             result = lax.pmax(result, tuple(sorted(over)))  # type: ignore[no-untyped-call]
-        scale = lanewise(lambda t: ops.tdivs(t, largest, **how.options), result)
+        scale: Array = _division(how.numerics)(result, np.float32(largest))
         return scale.reshape(()) if axis is None else scale
 
     @jax.jit
@@ -472,8 +490,8 @@ def _largest(x: Array, axes: tuple[int, ...]) -> Array:
     Magnitudes are in the order of their words, and those of NaN are the largest.
     """
     words = lax.bitcast_convert_type(x, np.uint32) & np.uint32(0x7FFFFFFF)
-    largest = lax.reduce(words, np.float32(SMALLEST).view(np.uint32), lax.max, axes)
-    return lax.bitcast_convert_type(lax.expand_dims(largest, axes), np.float32)
+    largest = lax.expand_dims(lax.reduce(words, np.uint32(0), lax.max, axes), axes)
+    return lax.bitcast_convert_type(jnp.maximum(largest, np.float32(SMALLEST).view(np.uint32)), np.float32)
 
 
 @lru_cache
@@ -481,15 +499,17 @@ def _quantised(how: Settings) -> Callable[[Any, Any], Quantised]:
     """The codes of an array in format int8 or fp8."""
 
     def codes(t: Array, inverse: Array) -> Any:
-        if how.format.name == "int8":
-            return ops.tquant(t, inverse, dst=how.format.element, **how.options)
         scaled = ops.trowexpandmul(t, inverse, **how.options)
         return ops.tcvt(scaled, dst=how.format.element, sat_mode="ON", **how.options)
 
     def part(x: Array, scale: Array) -> Quantised:
         x, scale = single(how, x), single(how, scale)
-        inverse = lanewise(lambda t: ops.tdivs(1.0, t, **how.options), scale)
-        return Quantised(_rowwise(codes, x, inverse), scale)
+        inverse = _division(how.numerics)(np.float32(1), scale)
+        if how.format.name != "int8":
+            return Quantised(_rowwise(codes, x, inverse), scale)
+        # What tquant computes, of all elements at once.
+        words = (lax.bitcast_convert_type(v, np.uint32) for v in (x, inverse))
+        return Quantised(lax.bitcast_convert_type(scaled_codes(how.numerics, *words), np.int8), scale)
 
     @jax.jit
     def run(x: Array, scale: Array) -> Any:
