@@ -1,8 +1,8 @@
 """Python's garbage collector, while many objects are made that stay.
 
 Tracing a kernel makes hundreds of thousands of objects, and reading a text tens of thousands, of which next
-to none is garbage in cycles. By default every 700 of them start a collection, and some collections look at all objects of the process, those
-of JAX included: together a third of the time of a trace.
+to none is garbage in cycles. By default every 700 of them start a collection, and some collections look at
+all objects of the process, those of JAX included: together a third of the time of a trace.
 """
 
 import gc

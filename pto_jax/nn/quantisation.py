@@ -170,8 +170,9 @@ def calibrate(
     With ``percentile`` (0 to 100) the magnitude that so many per cent are below, interpolated, counts
     instead of the largest; larger values saturate.
 
-    The division is a PTO instruction. For several batches take the maximum of their scales. Raises
-    ArgumentError for formats without scales ("mx", "f16", "bf16", "f32"), and for elements that are no floats.
+    The division is that of an instruction. For several batches take the maximum of their scales. Raises
+    ArgumentError for formats without scales ("mx", "f16", "bf16", "f32"), and for elements that are no
+    floats.
 
     >>> x = jnp.array([[1.0, -127.0], [0.5, 0.25]], jnp.float32)
     >>> calibrate(x).item(), calibrate(x, axis=-1).shape
