@@ -509,8 +509,8 @@ def _quantised(how: Settings) -> Callable[[Any, Any], Quantised]:
         if how.format.name != "int8":
             return Quantised(_rowwise(codes, x, inverse), scale)
         # What tquant computes, of all elements at once.
-        words = (lax.bitcast_convert_type(v, np.uint32) for v in (x, inverse))
-        return Quantised(lax.bitcast_convert_type(scaled_codes(how.numerics, *words), np.int8), scale)
+        words, factors = (lax.bitcast_convert_type(v, np.uint32) for v in (x, inverse))
+        return Quantised(lax.bitcast_convert_type(scaled_codes(how.numerics, words, factors), np.int8), scale)
 
     @jax.jit
     def run(x: Array, scale: Array) -> Any:
