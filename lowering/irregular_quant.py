@@ -15,7 +15,7 @@ from pto_jax.isa.irregular_quant import FP4_ALGS, GROUP, REORDERED, algorithm, a
 from . import bits, convert, irregular, region
 from .irregular import inside, iota, source
 from .machine import storage
-from .numerics import Integer, arithmetic
+from .numerics import FastFloat, Integer, Numerics, arithmetic
 from .region import fit, flush, merge, sizes
 from .rules import Context, Inputs, Outputs, rule
 
@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 
 def _row_parameter(c: Context, inputs: Inputs, name: str, rows: int) -> UInt32[Array, "rows 1"]:
     """Column 0 of a parameter tile over ``rows`` rows [rows, 1]; its last valid row serves all after it."""
-    last = sizes(c.tile(name), region.lanes(inputs, name))[0] - np.int32(1)
+    t, words = c.tile(name), flush(c, source(c, inputs, name), F32)
+    if t.v_row is not None and t.v_row >= rows:
+        return words[:rows, :1]
+    last = sizes(t, region.lanes(inputs, name))[0] - np.int32(1)
     row = jnp.maximum(jnp.minimum(iota((rows, 1), 0), last), np.int32(0))
-    words = flush(c, source(c, inputs, name), F32)
     return words[:, 0].at[row].get(mode="clip")
 
 
@@ -41,19 +43,27 @@ def _tquant(c: Context, inputs: Inputs) -> Outputs:
     x = flush(c, region.lanes(inputs, "src").words, F32)
     scale = _row_parameter(c, inputs, "scale", src.rows)
     limits = U8 if c.attrs["quant_type"] == QuantType.INT8_ASYM else I8
-    if not c.has("offset") and c.semantics.numerics == "exact":
-        codes = _codes(_product(x, scale), limits)
-        return {"dst": jnp.where(inside(c, inputs, "src", t.shape), fit(codes, t.shape, np.uint8(0)), old)}
-    value = a.mul(a.decode(x), a.decode(scale))
     if c.has("offset"):
-        value = a.add(value, a.decode(_row_parameter(c, inputs, "offset", src.rows)))
-    single = a.decode(flush(c, a.encode(value), F32)) if c.semantics.subnormals == "flush" else value
-    wide = lax.convert_element_type(a.single(single), np.float64)
-    codes = convert.clamp_to_int(convert.round_whole(wide, RoundMode.RINT), limits, 0)
+        offset = a.decode(_row_parameter(c, inputs, "offset", src.rows))
+        value = a.add(a.mul(a.decode(x), a.decode(scale)), offset)
+        single = a.decode(flush(c, a.encode(value), F32)) if c.semantics.subnormals == "flush" else value
+        wide = lax.convert_element_type(a.single(single), np.float64)
+        codes = convert.clamp_to_int(convert.round_whole(wide, RoundMode.RINT), limits, 0)
+    else:
+        codes = scaled_codes(c.semantics.numerics, x, scale, limits)
     return {"dst": jnp.where(inside(c, inputs, "src", t.shape), fit(codes, t.shape, np.uint8(0)), old)}
 
 
-def _product(x: UInt32[Array, "rows cols"], scale: UInt32[Array, "rows 1"]) -> Float32[Array, "rows cols"]:
+def scaled_codes(
+    numerics: Numerics, x: UInt32[Array, "*#shape"], scale: UInt32[Array, "*#shape"], limits: DType = I8
+) -> UInt8[Array, "*shape"]:
+    """Products of float32 words as integers of 8 bits: rounded to nearest even and clamped, NaN 0."""
+    a = FastFloat(F32)
+    fast = numerics == "fast"
+    return _codes(a.single(a.mul(a.decode(x), a.decode(scale))) if fast else _product(x, scale), limits)
+
+
+def _product(x: UInt32[Array, "*#shape"], scale: UInt32[Array, "*#shape"]) -> Float32[Array, "*shape"]:
     """Products of float32 words, rounded once; below 2^-126, where every code is zero, any such number.
 
     CPUs take float32 subnormals for zeros, so of such words the fraction, as a whole number, is multiplied.

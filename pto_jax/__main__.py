@@ -1,5 +1,6 @@
 """The command ``pto-jax``, also as ``python -m pto_jax``."""
 
+import gc
 import signal
 import sys
 
@@ -13,13 +14,18 @@ def main() -> int:
     handled = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if handled:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from .cli.main import main as run
+    from .garbage import seldom_collected
 
-    if handled:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return run()
+        with seldom_collected():
+            from .cli.main import main as run
+
+            if handled:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+            return run()
     finally:
+        # Python would look through everything once more before it ends.
+        gc.freeze()
         if handled:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
 

@@ -6,6 +6,7 @@ from os import PathLike
 from pathlib import Path
 
 from .errors import ArgumentError, Diagnostic, FileError, VerifyError, one_of
+from .garbage import seldom_collected
 from .ir import TEXT_LANGUAGES, Program, TextLanguage, require_program
 from .profiles import ARCHITECTURES, Profile, ProfileName, profile as _profile, profile_of_program
 
@@ -56,7 +57,8 @@ def parse(text: str, file: str = "<text>", *, language: TextLanguage | None = No
         raise ArgumentError(got, allowed="the text of a program", fix=f'pto.load("{text}")')
     if language is not None and language not in TEXT_LANGUAGES:
         raise ArgumentError(f"language: got {language!r}", allowed=", ".join(TEXT_LANGUAGES))
-    return reader.parse(text, file=str(file), language=language)
+    with seldom_collected():
+        return reader.parse(text, file=str(file), language=language)
 
 
 def _require_text(text: object) -> None:
@@ -98,7 +100,8 @@ def verify(
     if level is not None and level not in LEVELS:
         raise ArgumentError(f"level: got {level}", allowed=", ".join(map(str, LEVELS)))
     selected, build = resolve_profile(program, profile, arch=arch), Build(level, auto_sync, strict)
-    findings = list(verify_program(program, selected, portable=portable, build=build))
+    with seldom_collected():
+        findings = verify_program(program, selected, portable=portable, build=build)
     errors = [d for d in findings if d.severity == "error"]
     if raise_on_error and errors:
         raise VerifyError(errors)

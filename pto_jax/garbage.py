@@ -1,8 +1,8 @@
 """Python's garbage collector, while many objects are made that stay.
 
-Tracing a kernel makes hundreds of thousands of objects, of which next to none is garbage in cycles. By
-default every 700 of them start a collection, and some collections look at all objects of the process, those
-of JAX included: together a third of the time of a trace.
+Tracing a kernel makes hundreds of thousands of objects, and reading a text tens of thousands, of which next
+to none is garbage in cycles. By default every 700 of them start a collection, and some collections look at
+all objects of the process, those of JAX included: together a third of the time of a trace.
 """
 
 import gc
@@ -10,8 +10,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: New objects that start a collection: some ten megabytes.
-SELDOM = 200_000
+#: New objects that start a collection: some fifty megabytes, and more than importing JAX makes.
+SELDOM = 500_000
 
 _lock = threading.Lock()
 _inside = 0
@@ -27,7 +27,7 @@ def seldom_collected() -> Iterator[None]:
 
     >>> with seldom_collected():
     ...     gc.get_threshold()[0]
-    200000
+    500000
     """
     _enter()
     try:

@@ -63,8 +63,6 @@ def fill(program: Program, given: Mapping[str, Type]) -> Program:
 
 def complete(program: Program) -> Program:
     """The program with the types filled in that follow from types it gives; others stay open."""
-    if not is_open(program):
-        return program
     try:
         return fill(program, {})
     except errors.VerifyError:
@@ -277,8 +275,11 @@ class _ByIdentity:
 
 @lru_cache(maxsize=REMEMBERED)
 def _remembered(key: _ByIdentity) -> ResolvedProgram:
-    program = with_scopes(complete(key.program))
-    return ResolvedProgram(program, is_open=is_open(program))
+    program, left_open = key.program, is_open(key.program)
+    if left_open:
+        program = complete(program)
+        left_open = is_open(program)
+    return ResolvedProgram(with_scopes(program), is_open=left_open)
 
 
 _KIND = "pto.kernel_kind"

@@ -46,15 +46,20 @@ from .tiling import cut, each, joined, names, of_sizes, on_each_part, partition,
 
 #: Exponent fields of the smallest sums that are not zero: of integers, and of products of e4m3 codes.
 _LEAST = {"int8": 127, "fp8": 127 - 18}
+#: Numbers that are added up, from which on scaling their sum is a small part of a layer.
+_DEEP = 512
 #: Rows of a block where the number of rows is a symbol of ``jax.export``.
 SYMBOLIC_ROWS = 32
 
 
-def scaled(how: Settings, total: Array, row: Array, column: Array, bias: Array | None) -> Array:
+def scaled(
+    how: Settings, total: Array, row: Array, column: Array, bias: Array | None, depth: int = 0
+) -> Array:
     """``total * row * column + bias``, as instructions compute it, each rounded to float32.
 
     ``total`` is [M, N] in int32 (format int8) or float32 (fp8), the others float32: ``row`` [M, 1],
-    ``column`` and ``bias`` [1, N].
+    ``column`` and ``bias`` [1, N]. On CPUs float32 arithmetic where it gives the same bits saves time only
+    while products of few numbers, ``depth``, are added up; code for both takes twice as long to compile.
     """
     operands = (total, row, column, *(() if bias is None else (bias,)))
     exact, native = (partial(_scaled_in, arithmetic(F32, native=n)) for n in (False, True))
@@ -64,7 +69,8 @@ def scaled(how: Settings, total: Array, row: Array, column: Array, bias: Array |
 
     if how.numerics == "fast":
         return _scaled_in(arithmetic(F32, "fast"), *operands)
-    result: Array = lax.platform_dependent(*operands, cpu=attempted, cuda=native, default=exact)
+    on_cpu = attempted if depth < _DEEP else exact
+    result: Array = lax.platform_dependent(*operands, cpu=on_cpu, cuda=native, default=exact)
     return result
 
 
@@ -395,12 +401,12 @@ def _forward(
     weights = Quantised(w, w_scale) if is_stored and w_scale is not None else _operand(how, w, w_scale, 0)
     a, b = once(_operand(how, rows, scale, 1)), once(weights)
     block = block_of(how.format, rows.shape[0], rows.shape[1], w.shape[1])
-    result = _product(how, a, b, block, is_stored)
+    result = _product(how, a, b, block)
     line = None if bias is None else single(how, bias)[None]
     if how.format.largest is not None:
         row = jnp.broadcast_to(a.scale, (len(rows), 1))
         column = jnp.broadcast_to(b.scale, (1, w.shape[1]))
-        result = scaled(how, result, row, column, line)
+        result = scaled(how, result, row, column, line, x.shape[-1])
     elif line is not None:
         tiles = cut(result, block.m, block.n), cut(line, 1, block.n)
         sums = each(lambda t, b: ops.tcolexpandadd(t, b, **how.options).array, *tiles)
@@ -432,18 +438,14 @@ def _sides(how: Settings, x: Quantised, block: Block, side: int) -> tuple[Array,
     return tuple(cut(p, k, block.n).swapaxes(0, 1)[None] for p, k in parts)
 
 
-def _product(how: Settings, a: Quantised, b: Quantised, block: Block, is_stored: bool) -> Array:
+def _product(how: Settings, a: Quantised, b: Quantised, block: Block) -> Array:
     """The sums [M, N] of products of codes along K, added up as ``tmatmul`` and ``tmatmul_acc`` do.
-
-    ``is_stored`` tells that the codes of weights are an argument.
 
     Sums of integers modulo 2^32 have no order, so that those of all tiles are one product.
     """
     if how.format.name == "int8":
-        # XLA is several times slower with a transposed matrix, which codes that are computed by column are.
-        codes, along = (b.codes, 0) if is_stored else (b.codes.T, 1)
-        contracted = ((1,), (along,)), ((), ())
-        return lax.dot_general(a.codes, codes, contracted, preferred_element_type=np.int32)
+        contracted = ((1,), (0,)), ((), ())
+        return lax.dot_general(a.codes, b.codes, contracted, preferred_element_type=np.int32)
     left, right = _sides(how, a, block, 0), _sides(how, b, block, 1)
     tiles = each(partial(_total, how, len(left)), *left, *right)
     return joined(tiles, a.codes.shape[0], b.codes.shape[1])

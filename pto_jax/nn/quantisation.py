@@ -17,7 +17,11 @@ from jax import Array, lax
 from .. import ops, profiles
 from ..errors import ArgumentError, is_number, nearest, one_of
 from ..files import user_code
-from ..ir import TileType, dtype
+from ..ir import F32, TileType, dtype
+from ..lowering.formulas import binary
+from ..lowering.irregular_quant import scaled_codes
+from ..lowering.numerics import arithmetic
+from ..lowering.platforms import by_platform
 from ..profiles import ProfileName, profile as find_profile
 from ..runtime.interchange import received
 from .tiling import (
@@ -166,9 +170,9 @@ def calibrate(
     With ``percentile`` (0 to 100) the magnitude that so many per cent are below, interpolated, counts
     instead of the largest; larger values saturate.
 
-    The largest magnitude and the division are PTO instructions; there is none for percentiles. For several
-    batches take the maximum of their scales. Raises ArgumentError for formats without scales ("mx", "f16",
-    "bf16", "f32"), and for elements that are no floats.
+    The division is that of an instruction. For several batches take the maximum of their scales. Raises
+    ArgumentError for formats without scales ("mx", "f16", "bf16", "f32"), and for elements that are no
+    floats.
 
     >>> x = jnp.array([[1.0, -127.0], [0.5, 0.25]], jnp.float32)
     >>> calibrate(x).item(), calibrate(x, axis=-1).shape
@@ -441,6 +445,18 @@ def single(how: Settings, x: Array) -> Array:
 
 
 @lru_cache
+def _division(numerics: Numerics) -> Callable[..., Any]:
+    """``x / y`` of float32 arrays of any shape, as ``tdivs`` computes it."""
+
+    def divide(native: bool, x: Array, y: Array) -> Array:
+        words = (lax.bitcast_convert_type(v, np.uint32) for v in (x, y))
+        result = binary(arithmetic(F32, numerics, native), "div", *words)
+        return lax.bitcast_convert_type(result, np.float32)
+
+    return by_platform(partial(divide, False), cuda=partial(divide, True))
+
+
+@lru_cache
 def _calibrated(how: Settings, axis: Axis, percentile: float | None) -> Callable[[Any], Array]:
     largest = how.format.largest
     assert largest is not None
@@ -448,28 +464,16 @@ def _calibrated(how: Settings, axis: Axis, percentile: float | None) -> Callable
     def part(x: Array, over: frozenset[str]) -> Array:
         x = single(how, x)
         axes = _axes(axis, x.ndim)
-        reduced = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
-        shape = () if axis is None else reduced
-        if x.size == 0:  # The largest magnitude of nothing is 0.
-            x = jnp.zeros(reduced, x.dtype)
-        if x.size == 0:
-            return jnp.zeros(shape, np.float32)
-        if percentile is not None:
-            result = jnp.percentile(jnp.abs(x), percentile, axes).reshape(shape)
-        elif axis is None:
-            result = _row_maxima(how, _row_maxima(how, x.reshape(-1, (x.shape or (1,))[-1])).reshape(1, -1))
-        elif sorted(axes) == list(range(len(axes))):
-            result = _column_maxima(how, x.reshape(math.prod(x.shape[: len(axes)]), -1))
+        if percentile is None or x.size == 0:
+            result = _largest(x, axes)
         else:
-            kept = tuple(i for i in range(x.ndim) if i not in axes)
-            count = math.prod(x.shape[i] for i in kept)
-            result = _row_maxima(how, x.transpose(*kept, *axes).reshape(count, -1))
+            result = lax.max(
+                jnp.percentile(jnp.abs(x), percentile, axes, keepdims=True), np.float32(SMALLEST)
+            )
         if over:
             result = lax.pmax(result, tuple(sorted(over)))  # type: ignore[no-untyped-call]
-        return lanewise(
-            lambda t: ops.tdivs(ops.tmaxs(t, SMALLEST, **how.options), largest, **how.options),
-            result.reshape(shape),
-        )
+        scale: Array = _division(how.numerics)(result, np.float32(largest))
+        return scale.reshape(()) if axis is None else scale
 
     @jax.jit
     def run(x: Array) -> Any:
@@ -481,30 +485,14 @@ def _calibrated(how: Settings, axis: Axis, percentile: float | None) -> Callable
     return run
 
 
-def _row_maxima(how: Settings, matrix: Array) -> Array:
-    """The largest magnitude of each row [R, 1] of a matrix [R, C]."""
-    rows, cols = vector_size(matrix.shape)
+def _largest(x: Array, axes: tuple[int, ...]) -> Array:
+    """The largest magnitude along axes, which become extents of 1, and at least ``SMALLEST``; NaN for a NaN.
 
-    def maxima(t: Array) -> Array:
-        result: Array = ops.trowmax(ops.tabs(t, **how.options), **how.options).array
-        return result
-
-    tiles = each(maxima, cut(matrix, rows, cols))
-    result = joined(tiles, matrix.shape[0], tiles.shape[1])
-    return result if result.shape[1] == 1 else _row_maxima(how, result)
-
-
-def _column_maxima(how: Settings, matrix: Array) -> Array:
-    """The largest magnitude of each column [1, C] of a matrix [R, C]: those of the rows of its transpose."""
-    cols, rows = vector_size(matrix.shape[::-1])
-
-    def maxima(t: Array) -> Array:
-        result: Array = ops.tcolmax(ops.tabs(t, **how.options), **how.options).array
-        return result
-
-    tiles = each(maxima, cut(matrix, rows, -(-cols // COLUMNS) * COLUMNS))
-    result = joined(tiles, tiles.shape[0], matrix.shape[1])
-    return result if result.shape[0] == 1 else _column_maxima(how, result)
+    Magnitudes are in the order of their words, and those of NaN are the largest.
+    """
+    words = lax.bitcast_convert_type(x, np.uint32) & np.uint32(0x7FFFFFFF)
+    largest = lax.expand_dims(lax.reduce(words, np.uint32(0), lax.max, axes), axes)
+    return lax.bitcast_convert_type(jnp.maximum(largest, np.float32(SMALLEST).view(np.uint32)), np.float32)
 
 
 @lru_cache
@@ -512,15 +500,17 @@ def _quantised(how: Settings) -> Callable[[Any, Any], Quantised]:
     """The codes of an array in format int8 or fp8."""
 
     def codes(t: Array, inverse: Array) -> Any:
-        if how.format.name == "int8":
-            return ops.tquant(t, inverse, dst=how.format.element, **how.options)
         scaled = ops.trowexpandmul(t, inverse, **how.options)
         return ops.tcvt(scaled, dst=how.format.element, sat_mode="ON", **how.options)
 
     def part(x: Array, scale: Array) -> Quantised:
         x, scale = single(how, x), single(how, scale)
-        inverse = lanewise(lambda t: ops.tdivs(1.0, t, **how.options), scale)
-        return Quantised(_rowwise(codes, x, inverse), scale)
+        inverse = _division(how.numerics)(np.float32(1), scale)
+        if how.format.name != "int8":
+            return Quantised(_rowwise(codes, x, inverse), scale)
+        # What tquant computes, of all elements at once.
+        words, factors = (lax.bitcast_convert_type(v, np.uint32) for v in (x, inverse))
+        return Quantised(lax.bitcast_convert_type(scaled_codes(how.numerics, words, factors), np.int8), scale)
 
     @jax.jit
     def run(x: Array, scale: Array) -> Any:

@@ -13,8 +13,9 @@ from jax.sharding import PartitionSpec
 
 from ..errors import ArgumentError
 
-#: Tiles of vector instructions: with their results they fit every profile's unified buffer.
-VECTOR = (64, 256)
+#: Tiles of vector instructions: with their results they fit every profile's unified buffer. Most matrices are
+#: one tile wide, so that cutting them moves nothing.
+VECTOR = (16, 1024)
 
 
 def cut(x: Array, rows: int, cols: int) -> Array:
@@ -50,7 +51,7 @@ def vector_size(shape: tuple[int, ...]) -> tuple[int, int]:
     """Rows and columns of the tiles that a matrix is cut into for vector instructions.
 
     >>> vector_size((1, 300)), vector_size((1000, 10))
-    ((16, 160), (64, 32))
+    ((16, 320), (16, 32))
     """
     sizes = zip(shape, VECTOR, (16, 32), strict=True)
     rows, cols = (even(extent, largest, multiple) for extent, largest, multiple in sizes)

@@ -184,6 +184,9 @@ class _Judge:
         self.found: dict[tuple[tuple[int, ...], int, str], Diagnostic] = {}
         #: Buffers in which tiles lie at addresses that only execution knows, or that other cores fill.
         self.open: set[Loc] = set()
+        #: What operations of a function that is entered in some way read and write, by their identities.
+        self.used: dict[FunctionFacts, dict[int, _Uses]] = {}
+        self._allocated: dict[FunctionFacts, frozenset[str]] = {}
         cores = cores_of(resolved.program)
         #: Both kinds of cores run at once, so that the text's order says nothing of writes.
         self.ordered = len(set(cores.values())) < 2
@@ -195,6 +198,21 @@ class _Judge:
                     self.open |= {loc} if (loc := effects.loc_of(place[0].type)) is not None else set(Loc)
                 if effects.traits_of(op).fifo is not None:
                     self.open |= {Loc.VEC, Loc.MAT}
+
+    def allocated(self, facts: FunctionFacts) -> frozenset[str]:
+        """The handles of tiles that a function allocates, without those that only execution can place."""
+        if facts not in self._allocated:
+            handles = set[str]()
+            for op in facts.function.walk():
+                placement, place = effects.traits_of(op).placement, effects.placed(op)
+                if placement is not None and placement.allocates and place is not None:
+                    handle, address = place
+                    if isinstance(handle.type, TileType) and (
+                        address is None or facts.of(op).number(address) is not None
+                    ):
+                        handles.add(facts.entered.prefix + handle.name)
+            self._allocated[facts] = frozenset(handles)
+        return self._allocated[facts]
 
     def reads(self, function: Function) -> list[Diagnostic]:
         """The reads in a function, and in those it calls, of tiles that nothing has written."""
@@ -232,16 +250,17 @@ class _Walk(dataflow.Forward[_Written]):
         facts: FunctionFacts,
         active: tuple[str, ...] = (),
         calls: tuple[int, ...] = (),
+        own: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__()
         self.judge = judge
         self.facts = facts
         self.active = (*active, facts.function.name)
         self.calls = calls
-        #: The handles of tiles that the function allocates.
-        self.own: set[str] = set()
+        #: The handles of tiles that the function and its callers allocate.
+        self.own = own | judge.allocated(facts)
         #: What operations read and write, by their identities.
-        self.used: dict[int, _Uses] = {}
+        self.used = judge.used.setdefault(facts, {})
 
     def at_least_once(self, op: Op, state: _Written) -> bool:
         """Whether the bounds of a loop are known and apart."""
@@ -265,9 +284,8 @@ class _Walk(dataflow.Forward[_Written]):
         tiles = [v for v in (*op.ins, *op.outs, *op.results) if isinstance(v.type, _TILES)]
         if not tiles:
             return _NO_USES
-        traits, place = effects.traits_of(op), effects.placed(op)
-        if place is not None:
-            self.allocate(op, *place)
+        traits = effects.traits_of(op)
+        if effects.placed(op) is not None:
             return _NO_USES
         if (traits.alias is not None and traits.alias.memory == "tile") or traits.resizes is not None:
             return _NO_USES
@@ -295,13 +313,6 @@ class _Walk(dataflow.Forward[_Written]):
             if where is not None and (where.range is None or where.loc not in self.judge.open):
                 yield value, where.root, self.judge.numbers.near(self.judge.numbers.of(where))
 
-    def allocate(self, op: Op, handle: Value, address: Value | None) -> None:
-        """Note a new tile, unless only execution knows where it is."""
-        placement = effects.traits_of(op).placement
-        placed = address is None or self.facts.of(op).number(address) is not None
-        if placement is not None and placement.allocates and placed and isinstance(handle.type, TileType):
-            self.own.add(self.facts.entered.prefix + handle.name)
-
     def call(self, op: Op, state: _Written) -> bool:
         """Go through the function that is called; whether there is one."""
         resolved = self.judge.resolved
@@ -311,8 +322,7 @@ class _Walk(dataflow.Forward[_Written]):
         if len(function.args) != len(op.ins):
             return False
         facts = resolved.facts(function, self.facts.entering(op, function))
-        inner = _Walk(self.judge, facts, self.active, (*self.calls, id(op)))
-        inner.own |= self.own
+        inner = _Walk(self.judge, facts, self.active, (*self.calls, id(op)), self.own)
         inner.block(function.body, state)
         return True
 

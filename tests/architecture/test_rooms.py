@@ -13,8 +13,8 @@ from tools import architecture
 #: below need not know.
 ROOMS = (
     "errors", "files", "ir", "profiles", "isa", "text", "analysis",
-    "interpreter", "order", "verifier", "api", "cost", "grids", "lowering", "oracle", "sanitizer",
-    "schedules", "extension", "pictures", "garbage", "runtime", "builder", "ops", "nn",
+    "interpreter", "order", "verifier", "garbage", "api", "cost", "grids", "lowering", "oracle", "sanitizer",
+    "schedules", "extension", "pictures", "runtime", "builder", "ops", "nn",
     "generate", "vectors", "lockstep", "examples", "manual", "editors", "testing", "runner",
     "pto_jax", "cases", "devices", "failures", "validation", "system_tests", "campaign", "cli", "__main__",
 )  # fmt: skip

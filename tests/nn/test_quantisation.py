@@ -82,6 +82,16 @@ def test_groups_share_a_power_of_two(axis: int) -> None:
     np.testing.assert_array_equal(values, (wanted.astype(np.float64) * wide).astype(np.float32))
 
 
+@pytest.mark.parametrize("axis", [None, 0, -1])
+def test_the_scale_of_a_nan_is_nan_wherever_it_stands(axis: int | None) -> None:
+    for row, column in ((0, 0), (3, 5), (40, 299)):
+        x = np.ones((41, 300), np.float32)
+        x[row, column] = -np.nan
+        scale = np.broadcast_to(nn.calibrate(x, axis=axis), x.shape)
+        touched = {None: np.s_[:, :], 0: np.s_[:, column], -1: np.s_[row]}[axis]
+        assert np.isnan(scale[touched]).all() and np.isnan(scale).sum() == scale[touched].size
+
+
 def test_zeros_infinities_and_nans() -> None:
     x = np.array([[0, 0], [np.nan, 1], [np.inf, 1]], np.float32)
     codes, scale = nn.quantise(x[:1])
