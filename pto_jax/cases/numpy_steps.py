@@ -15,6 +15,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from ..lowering.bits import x64
 from ..lowering.primitives import ClosedJaxpr, by_jax
 from .traced import Interpreter, Step
 
@@ -32,7 +33,9 @@ def _kernel(eqn: Any, values: Values) -> Values:
 @lru_cache(maxsize=4096)
 def traced(code: Callable[..., Any], types: tuple[tuple[tuple[int, ...], Any], ...]) -> ClosedJaxpr:
     """The trace of code for arrays of some shapes and types."""
-    return jax.make_jaxpr(code)(*(jax.ShapeDtypeStruct(*t) for t in types))  # type: ignore[no-untyped-call]
+    # The context in which the types of its results were computed, so that JAX need not trace again.
+    with x64(), jax.sharding.use_abstract_mesh(jax.sharding.get_abstract_mesh()):
+        return jax.make_jaxpr(code)(*(jax.ShapeDtypeStruct(*t) for t in types))  # type: ignore[no-untyped-call]
 
 
 @cache
