@@ -66,7 +66,8 @@ def check(case: Case, capsys: pytest.CaptureFixture[str], code: Code = "optimise
 
     def jitted(arguments: Arguments) -> Arrays:
         if code == "optimised":
-            return kernel(**arguments)
+            checked: Arrays = kernel(**arguments)
+            return checked
         plain = {name: v for name, v in arguments.items() if not isinstance(v, np.ndarray)}
         arrays = {name: v for name, v in arguments.items() if name not in plain}
         with x64():
