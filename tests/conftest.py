@@ -32,11 +32,13 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["XLA_FLAGS"] = " ".join([given, *flags]).strip()
 
 
-#: Folders of tests that compare bits which optimisations could change. Slow tests have them everywhere.
+#: Folders of tests that compare bits which optimisations could change.
 OPTIMISED = tuple(
     f"tests/{folder}/"
     for folder in "conformance equality examples lowering micro nn numerics registers seeds".split()
 )
+#: Folders whose slow tests have them as well; those of a night have them everywhere.
+EXECUTING = tuple(f"tests/{folder}/" for folder in "programs ranks runtime vectors".split())
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -44,7 +46,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Most programs are executed once or twice: LLVM's optimisations would cost more than they repay."""
     import jax
 
-    optimised = item.nodeid.startswith(OPTIMISED) or item.get_closest_marker("slow") is not None
+    nightly = item.config.option.markexpr == "slow"
+    slow = item.get_closest_marker("slow") is not None and (nightly or item.nodeid.startswith(EXECUTING))
+    optimised = item.nodeid.startswith(OPTIMISED) or slow
     jax.config.update("jax_disable_most_optimizations", not optimised)  # type: ignore[no-untyped-call]
 
 
