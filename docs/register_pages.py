@@ -11,8 +11,7 @@ from instruction_pages import wrapped
 from pto_jax import api, isa, oracle
 from pto_jax.ir import DType, find_dtype
 from pto_jax.isa.micro import MicroOperation
-from pto_jax.manual.micro import FAMILIES, operation_page
-from pto_jax.manual.micro_kernels import MicroKernel, distributions, kernel_of
+from pto_jax.manual.micro import FAMILIES, MicroKernel, distributions, kernel_of, operation_page
 from pto_jax.manual.topics import Part
 from pto_jax.pictures.cells import array_cells, draw
 from pto_jax.pictures.svg import Canvas

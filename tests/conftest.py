@@ -1,8 +1,6 @@
 """What holds in every test: two host devices, quick compilation, and how many variants run.
 
 What the collection makes stays: nobody looks for garbage in it.
-
-JAX reads the flag for the devices when it is first imported.
 """
 
 from __future__ import annotations
@@ -11,24 +9,36 @@ import gc
 import os
 from collections import defaultdict
 from collections.abc import Generator, Iterator
+from importlib.metadata import version
 
 import pytest
 
 from tests.named import executed
 
-_FLAG = "--xla_force_host_platform_device_count=2"
-if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_FLAG}".strip()
+_DEVICES = "--xla_force_host_platform_device_count=2"
+#: One thread of LLVM for a program, as tests run side by side; no fusions written by MLIR, which take half of
+#: the time of a compilation. Slow tests compile as users' programs do.
+_SOONEST = "--xla_cpu_parallel_codegen_split_count=1 --xla_cpu_use_fusion_emitters=false"
 
 
-#: Folders of tests that compare bits which optimisations could change. Slow tests have them everywhere.
+def pytest_configure(config: pytest.Config) -> None:
+    """The flags of XLA, which its first use reads; processes that tests start have them as well."""
+    given = os.environ.get("XLA_FLAGS", "")
+    flags = [] if _DEVICES.partition("=")[0] in given else [_DEVICES]
+    # XLA ends at a flag that it does not know.
+    older = tuple(map(int, version("jax").split(".")[:2])) < (0, 12)
+    if config.option.markexpr == "not slow" and older and "--xla_cpu_" not in given:
+        flags.append(_SOONEST)
+    os.environ["XLA_FLAGS"] = " ".join([given, *flags]).strip()
+
+
+#: Folders of tests that compare bits which optimisations could change.
 OPTIMISED = tuple(
     f"tests/{folder}/"
-    for folder in (
-        "conformance equality examples lowering micro nn numerics programs ranks registers runtime seeds "
-        "vectors"
-    ).split()
+    for folder in "conformance equality examples lowering micro nn numerics registers seeds".split()
 )
+#: Folders whose slow tests have them as well; those of a night have them everywhere.
+EXECUTING = tuple(f"tests/{folder}/" for folder in "programs ranks runtime vectors".split())
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -36,7 +46,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Most programs are executed once or twice: LLVM's optimisations would cost more than they repay."""
     import jax
 
-    optimised = item.nodeid.startswith(OPTIMISED) or item.get_closest_marker("slow") is not None
+    nightly = item.config.option.markexpr == "slow"
+    slow = item.get_closest_marker("slow") is not None and (nightly or item.nodeid.startswith(EXECUTING))
+    optimised = item.nodeid.startswith(OPTIMISED) or slow
     jax.config.update("jax_disable_most_optimizations", not optimised)  # type: ignore[no-untyped-call]
 
 

@@ -23,7 +23,7 @@ from pto_jax.generate import options
 from pto_jax.generate.programs import cases
 from pto_jax.ir import Op
 from pto_jax.isa.micro import MicroOperation
-from pto_jax.manual import micro_kernels
+from pto_jax.manual import micro
 from pto_jax.runtime import op_functions, op_types
 from pto_jax.text.formats import TWO_SPELLINGS, find_format
 
@@ -265,7 +265,7 @@ def micro_example(operation: MicroOperation) -> str:
         line = _line(operation, op, str(case.program))
         first = first or line
         if len({v.name for v in op.ins}) == len(op.ins):
-            if micro_kernels.kernel_with(operation, line) is not None:
+            if micro.kernel_with(operation, line) is not None:
                 return line
             lines.append(line)
     return next(iter(lines), first)
@@ -282,11 +282,11 @@ def _line(operation: MicroOperation, op: Op, text: str) -> str:
 
 def micro_sessions() -> str:
     """Calls of the kernels of micro-operations in Python with what they print."""
-    shown = {name: micro_session(kernel) for name, kernel in micro_kernels.kernels().items()}
+    shown = {name: micro_session(kernel) for name, kernel in micro.kernels().items()}
     return json.dumps(shown, indent=1, sort_keys=True) + "\n"
 
 
-def micro_session(kernel: micro_kernels.MicroKernel) -> str:
+def micro_session(kernel: micro.MicroKernel) -> str:
     """The session of one kernel, which the oracle executes; tests compare it with the engine."""
     arguments = {a.name: eval(a.array(), {"np": np}) for a in kernel.arguments}
     results = oracle.run(api.parse(kernel.text()), arguments, profile="a5")

@@ -70,8 +70,8 @@ class Moved(Range):
     @classmethod
     def starting(cls, n: Scalar) -> Moved:
         """The range of an address as the origin of others."""
-        found = Range.of(n)
-        return cls(found.low, found.high, found.step, object())
+        span = Range.of(n)
+        return cls(span.low, span.high, span.step, object())
 
     def further(self, by: int) -> Moved:
         """The range of the address that is some bytes behind."""
@@ -87,8 +87,8 @@ def _sum(sign: int) -> Callable[[Range, Range], Range]:
 
 
 def _product(a: Range, b: Range) -> Range:
-    found = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
-    return Range(min(found), max(found), gcd(a.low * b.step, b.low * a.step, a.step * b.step))
+    corners = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
+    return Range(min(corners), max(corners), gcd(a.low * b.step, b.low * a.step, a.step * b.step))
 
 
 def _either(choose: Callable[[int, int], int]) -> Callable[[Range, Range], Range]:
@@ -105,9 +105,9 @@ def _quotient(a: Range, b: Range) -> Range:
     """By a positive number."""
     if b.low <= 0:
         return Range()
-    found = [-(-x // y) if x < 0 else x // y for x in (a.low, a.high) for y in (b.low, b.high)]
+    corners = [-(-x // y) if x < 0 else x // y for x in (a.low, a.high) for y in (b.low, b.high)]
     exact = b.step == 0 and a.low % b.low == 0 and a.step % b.low == 0
-    return Range(min(found), max(found), a.step // b.low if exact else 1)
+    return Range(min(corners), max(corners), a.step // b.low if exact else 1)
 
 
 def _remainder(a: Range, b: Range) -> Range:
@@ -152,11 +152,11 @@ def scalar(name: str, args: Sequence[Scalar], source: DType, result: DType) -> R
     everything = Range.of_type(result)
     ranges = list(map(Range.of, args))
     if name in ("arith.index_cast", "arith.extsi", "arith.trunci") and source != I1:
-        found = ranges[0]
+        span = ranges[0]
     elif name == "arith.select":
-        found = ranges[1].joined(ranges[2])
+        span = ranges[1].joined(ranges[2])
     elif name in _RULES:
-        found = _RULES[name](*ranges)
+        span = _RULES[name](*ranges)
     else:
         return everything
-    return found if everything.low <= found.low and found.high <= everything.high else everything
+    return span if everything.low <= span.low and span.high <= everything.high else everything

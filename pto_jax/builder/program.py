@@ -4,17 +4,82 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
-from ..errors import Span
-from ..ir import Attrs, AttrValue, Function, KernelKind, Program, ScalarType, Symbol, Type, attrs
+from ..errors import Diagnostic, Span
+from ..ir import (
+    Attrs,
+    AttrValue,
+    Function,
+    KernelKind,
+    Loc,
+    MemRefType,
+    PartitionViewType,
+    Program,
+    PtrType,
+    ScalarType,
+    Symbol,
+    TensorViewType,
+    TileType,
+    Type,
+    attrs,
+)
+from ..isa.memory_scalar import LOAD
+from ..isa.views import ADDPTR
 from ..profiles import Profile, profile_of_arch
+from . import arith, instructions
 from .argument_types import as_type, member
 from .arith import as_scalar, dtype_of
 from .body import Body, Node, activate, current, flattened
-from .handles import wrap
 from .places import fail, here
-from .values import Handle, described
+from .values import Handle, NoAttributeError, Owner, Scope, TileHandle, View, described
+
+# -- handles by the type of the value ----------------------------------------------------------------
+
+
+class Pointer(Handle):
+    """A pointer into memory; ``pointer + n`` moves it by elements."""
+
+    type: PtrType
+
+    def __add__(self, offset: Any) -> Any:
+        return instructions.find(ADDPTR)(self, offset)
+
+    def __getitem__(self, place: Any) -> NoReturn:
+        fix = f"pto.{LOAD}({self.name}, {place})" if isinstance(place, int) else ""
+        fail(f"{self.name}[...]: got the pointer {self.name}", allowed="loads of tiles and scalars", fix=fix)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        message = f"got the attribute {name!r} of the pointer {self.name}, which has no shape"
+        fix = f"pto.GlobalTensor({self.name}, (16, 64))"
+        allowed = "type, name, and views of what it points to"
+        raise NoAttributeError(Diagnostic("error", message, here().span, allowed=allowed, fix=fix))
+
+
+def is_local(t: Type) -> bool:
+    """Whether a type is that of bytes in an on-chip buffer."""
+    if isinstance(t, MemRefType):
+        return t.space is not None and t.space.name in Loc.__members__
+    return isinstance(t, TileType)
+
+
+def wrap(owner: Owner, block: Scope, t: Type, name: str | None) -> Handle:
+    """A handle of the class that the type asks for."""
+    kind: type[Handle] = Handle
+    if isinstance(t, ScalarType):
+        kind = arith.Scalar
+    elif is_local(t):
+        kind = TileHandle
+    elif isinstance(t, PtrType):
+        kind = Pointer
+    elif isinstance(t, TensorViewType | PartitionViewType | MemRefType):
+        kind = View
+    return kind(owner, block, t, name)
+
+
+# -- functions ---------------------------------------------------------------------------------------
 
 
 def function_attributes(

@@ -1,7 +1,8 @@
 """Legality of one operation: the declaration's rules applied to its operands and attributes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
+from itertools import chain
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -47,13 +48,15 @@ def check_op(
     bound: Bound | None = None,
     language: ir.Language = ir.PRESENT,
     level: int | None = None,
+    first: bool = False,
 ) -> list[Diagnostic]:
     """Everything the declaration of an instruction objects to in one operation.
 
     ``valid`` gives valid regions, ``constants`` integer values, ``shapes`` and ``layouts`` what is known of
     views, each by value name; static types are seen without them. ``types`` also checks the operands' types
     themselves. ``bound`` is what its operands stand for, where that is known already. ``language`` is the
-    version of the text, ``level`` that of the build. The operation need not belong to a program.
+    version of the text, ``level`` that of the build. With ``first`` nothing is sought behind the first error.
+    The operation need not belong to a program.
 
     >>> from pto_jax.profiles import profile
     >>> a, b = ir.Value("a", ir.TileType(ir.F32, 16, 16)), ir.Value("b", ir.TileType(ir.F16, 16, 16))
@@ -65,21 +68,29 @@ def check_op(
     instruction = find(op.name)
     if instruction is None:
         return [unsupported(op)]
-    findings = list(_attributes(instruction, op))
+    attributes = list(_attributes(instruction, op))
     try:
         bound = bound or bind(instruction, op)
     except VerifyError as error:
-        return findings + list(error.diagnostics)
-    findings += _operands(instruction, bound, op)
-    if types:
-        findings += _types(bound, profile, op)
+        return attributes + list(error.diagnostics)
     site = build_site(bound, op, profile, valid, constants, shapes, layouts, level)
-    for constraint in instruction.constraints:
-        if profile.name in constraint.profiles:
-            findings += _findings(constraint, site, language)
-    if level is not None and language == ir.PRESENT:
-        findings += _implied(site, level)
-    return findings
+    findings = chain(
+        attributes,
+        _operands(instruction, bound, op),
+        _types(bound, profile, op) if types else (),
+        *(_findings(c, site, language) for c in instruction.constraints if profile.name in c.profiles),
+        _implied(site, level) if level is not None and language == ir.PRESENT else (),
+    )
+    return _up_to_error(findings) if first else list(findings)
+
+
+def _up_to_error(findings: Iterable[Diagnostic]) -> list[Diagnostic]:
+    kept = list[Diagnostic]()
+    for finding in findings:
+        kept.append(finding)
+        if finding.severity == "error":
+            break
+    return kept
 
 
 def unsupported(op: ir.Op) -> Diagnostic:

@@ -276,12 +276,14 @@ def run_cases_engine(
     cases: Sequence[Case],
     profile: Profile = CPU_SIM,
     numerics: str = "exact",
-    compiler_options: Mapping[str, bool | int] | None = None,
+    apply: Callable[[Callable[[Any], Any], Any], Any] = lambda function, argument: jax.jit(function)(
+        argument
+    ),
 ) -> list[Mapping[str, NDArray[np.uint8]]]:
     """What :func:`run_case_engine` gives for each of the cases, from one compiled function.
 
-    Most of the time a small program takes is the fixed cost of a compilation; ``compiler_options`` are
-    those of :func:`jax.jit`.
+    Most of the time a small program takes is the fixed cost of a compilation. ``apply`` executes a function
+    of arrays in another way.
     """
     kernels = [_kernel(case, profile, numerics) for case in cases]
     arguments = [_arguments(case, kernel) for case, kernel in zip(cases, kernels, strict=True)]
@@ -290,7 +292,7 @@ def run_cases_engine(
         return [kernel(**one) for kernel, one in zip(kernels, batch, strict=True)]
 
     with x64():
-        results = jax.jit(execute, compiler_options=dict(compiler_options or {}))(arguments)
+        results = apply(execute, arguments)
     return [_after(case, result) for case, result in zip(cases, results, strict=True)]
 
 

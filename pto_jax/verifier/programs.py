@@ -137,6 +137,7 @@ class InstructionRules:
                 layouts=known.layouts,
                 language=self._language,
                 level=self.level,
+                first=True,
             )
             return [d for d in objections if d.severity == "error"]
 

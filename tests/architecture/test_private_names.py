@@ -18,9 +18,16 @@ def private(source: str) -> list[str]:
             found.append(node.module or "")
         elif isinstance(node, ast.Import):
             found += [a.name for a in node.names]
-        elif isinstance(node, ast.Attribute):
+        elif isinstance(node, ast.Attribute) and _root(node) in ("jax", "jaxlib"):
             found.append(ast.unparse(node))
     return [n for n in found if n.startswith(("jax._", "jaxlib.")) and not n.startswith("jax.__")]
+
+
+def _root(node: ast.expr) -> str:
+    """The name that a chain of attributes begins with."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def test_no_private_name_of_jax_is_used() -> None:

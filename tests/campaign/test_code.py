@@ -19,6 +19,8 @@ from pto_jax.devices.machines import machine
 from pto_jax.errors import ArgumentError
 from pto_jax.generate.options import MICRO, STRAIGHT
 from pto_jax.generate.programs import generate
+from pto_jax.lowering.bits import x64
+from pto_jax.lowering.platforms import by_platform
 
 
 def doubled_until_large(x: Any) -> Any:
@@ -48,6 +50,19 @@ def test_control_flow_of_a_batch_gives_what_xla_gives(code: Code, function: Call
 def test_a_batch_without_calls_executes_no_trip() -> None:
     none = np.zeros(0, np.int32)
     assert executed("numpy", jax.vmap(doubled_until_large), none)[0].shape == (0,)
+
+
+def test_code_for_a_platform_is_traced_once() -> None:
+    traces = []
+
+    def doubled(x: Any) -> Any:
+        traces.append(x)
+        return 2 * x
+
+    with x64():
+        result = executed("numpy", jax.vmap(by_platform(doubled)), np.arange(3, dtype=np.int32))
+    np.testing.assert_array_equal(result, [0, 2, 4])
+    assert len(traces) == 1
 
 
 @pytest.mark.slow

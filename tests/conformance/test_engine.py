@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pto_jax.cases.code import executed
 from pto_jax.vectors.cases import unsupported_reason
 from pto_jax.vectors.conformance import (
     CaseResult,
@@ -27,15 +28,14 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 FILES = sorted(GOLDEN.glob("*.npz"))
 #: Results that are part of the requirement; a file may hold cases of forms that are not supported yet.
 REQUIRED = ("pass", "excluded", "differs", "unsupported")
-#: Every program is executed once: LLVM's optimisations would cost more than they repay. What they do to the
-#: bits is compared in tests/equality, for every instruction, type and mode.
-QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_every_required_case_passes(path: Path) -> None:
-    together = partial(run_cases_engine, compiler_options=QUICK)
+    # Every program is executed once: LLVM's optimisations would cost more than they repay. What they do to
+    # the bits is compared in tests/equality, for every instruction, type and mode.
+    together = partial(run_cases_engine, apply=partial(executed, "o0"))
     report = run_conformance([path], run_case_engine, together=together)
     assert report.ok, report.summary()
     assert not _beyond(report.results), report.summary()

@@ -2,7 +2,7 @@
 
 ``pytest -k NAME`` selects the row of an instruction, and any error in its lowering or in its rule of the
 interpreter makes the row fail. A row has up to three parts: samples of the declaration, on random data and
-partial valid regions, compiled and compared with the interpreter; recordings of the public simulator, for
+partial valid regions, compared with the interpreter; recordings of the public simulator, for
 both; and a program of ``tests/programs`` that contains the instruction, with the result that NumPy gives.
 Recordings and programs show errors that the engine and the interpreter have in common.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +22,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import isa, oracle
+from pto_jax.cases.code import executed
 from pto_jax.cases.comparison import compare_case
 from pto_jax.cases.targets import Engine, Oracle
 from pto_jax.generate.options import MADE, STRAIGHT
@@ -43,6 +44,7 @@ from pto_jax.testing.differential import (
 from pto_jax.vectors import manifest
 from pto_jax.vectors.cases import case_instruction
 from pto_jax.vectors.conformance import run_case, run_case_oracle, run_cases_engine
+from pto_jax.verifier.programs import WITHOUT_FIXES, verify_program
 from tests.covering import modes_shown, types_shown
 from tests.equality.test_products import moderate
 from tests.programs import cases as programs
@@ -51,15 +53,9 @@ from tests.runtime.test_sync_config import IDLE, given as values, program as syn
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 TABLE = isa.instructions()
-#: Every program is executed once or twice: optimisations cost more than they repay. What they do to the bits
-#: is compared in test_modes.py.
-QUICK: dict[str, bool | int] = {
-    "xla_backend_optimization_level": 0,
-    "xla_llvm_disable_expensive_passes": True,
-}
-if jax.__version_info__ < (0, 12):
-    # JAX 0.12 knows no such option.
-    QUICK["xla_cpu_use_fusion_emitters"] = False
+#: Every program is executed once: compiling it would take most of the time. What compilers do to the bits is
+#: compared in test_modes.py and in tests/conformance.
+NUMPY = partial(executed, "numpy")
 #: Most samples, samples with another attribute, and recordings that the engine executes of an instruction;
 #: the interpreter executes all recordings.
 SAMPLES, MODES, RECORDED = 3, 4, 8
@@ -137,35 +133,38 @@ def _moded(sample: Sample, profile: str) -> Iterator[Sample]:
             values = list(attribute.type)
         for value in values:
             moded = replace(sample, attrs={**sample.attrs, attribute.name: value})
-            if not [d for d in pto.verify(to_program(moded), profile) if d.severity == "error"]:
+            program, on = to_program(moded), PROFILES[profile]
+            diagnostics = verify_program(program, on, limits=WITHOUT_FIXES)
+            if not [d for d in diagnostics if d.severity == "error"]:
                 yield moded
 
 
-def _moderate(given: Mapping[str, Given]) -> dict[str, Given]:
-    """The operands with float values near 1, so that rounding decides and no NaN hides it."""
+def _with_moderate(given: Mapping[str, Given]) -> dict[str, Given]:
+    """The batch, and again with float values near 1, so that rounding decides and no NaN hides it."""
     rng = np.random.default_rng(11)
-    return {
-        name: replace(g, words=moderate(rng, g.type.dtype, g.words.shape)) if g.type.dtype.is_float else g
-        for name, g in given.items()
-    }
+    twice = dict[str, Given]()
+    for name, g in given.items():
+        near = moderate(rng, g.type.dtype, g.words.shape) if g.type.dtype.is_float else g.words
+        regions = None if g.regions is None else np.concatenate([g.regions] * 2)
+        twice[name] = replace(g, words=np.concatenate([g.words, near]), regions=regions)
+    return twice
 
 
 def _check_samples(name: str) -> None:
-    cases = [make_case(sample, PROFILES[profile]) for sample, profile in sampled(name)]
+    drawn = [make_case(sample, PROFILES[profile]) for sample, profile in sampled(name)]
+    cases = [replace(case, given=_with_moderate(case.given)) for case in drawn]
 
     def execute(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [case.kernel(**one) for case, one in zip(cases, given, strict=True)]
 
-    compiled = jax.jit(jax.vmap(execute), compiler_options=QUICK)
-    for data in (cases, [replace(case, given=_moderate(case.given)) for case in cases]):
-        with x64():
-            results = jax.device_get(compiled([arguments(case.given) for case in data]))
-        for case, result in zip(data, results, strict=True):
-            _compare(case, result)
+    with x64():
+        results = NUMPY(jax.vmap(execute), [arguments(case.given) for case in cases])
+    for case, result in zip(cases, results, strict=True):
+        _compare(case, result)
 
 
 def _compare(case: Case, result: Mapping[str, Any]) -> None:
-    for b in range(BATCH):
+    for b in range(2 * BATCH):
         for name, wanted in case.reference(b).items():
             got = result_words(case.dtype(name), result[name], b)
             lanes = np.argwhere(differing(case.dtype(name), got, wanted, case.ulp(name)))
@@ -210,7 +209,7 @@ def _check_recordings(name: str) -> None:
     failures = [str(r) for r in results if r.status == "fail"]
     assert not failures, failures[:3]
     few = _various([case for case, r in zip(cases, results, strict=True) if r.status == "pass"])
-    for case, after in zip(few, run_cases_engine(few, compiler_options=QUICK), strict=True):
+    for case, after in zip(few, run_cases_engine(few, apply=NUMPY), strict=True):
         result = run_case(case, lambda _, after=after: after)  # type: ignore[misc]
         assert result.status == "pass", f"engine: {result}"
 
@@ -281,7 +280,7 @@ def _check_generated(name: str) -> None:
     containing = [case for case in cases if any(op.name == name for op in case.program.walk())]
     assert containing
     for case in containing[:GENERATED]:
-        outcome = compare_case(case, Oracle(), Engine())
+        outcome = compare_case(case, Oracle(), Engine("jit", code="numpy"))
         assert outcome.kind == "equal", str(outcome)
 
 
@@ -307,7 +306,7 @@ def test_engine_and_interpreter_give_the_expected_bits(name: str, capsys: pytest
         _check_idle(name)
     for case in shown_by(name):
         if case.name not in _PASSED:
-            check(case, capsys)
+            check(case, capsys, "numpy")
             _PASSED.add(case.name)
     if not (recordings(name) or computes(TABLE[name]) or name in IDLE or name in containing()):
         _check_generated(name)

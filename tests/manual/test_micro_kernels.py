@@ -11,7 +11,7 @@ import pytest
 import pto_jax as pto
 from pto_jax import isa
 from pto_jax.manual import manual
-from pto_jax.manual.micro_kernels import distributions, kernels, micro_sessions
+from pto_jax.manual.micro import distributions, kernels, micro_sessions
 from tools import stubs
 
 #: Operations of registers that no kernel of one line shows: streams, special registers, types without arrays.

@@ -26,6 +26,10 @@ ADD = "%d = tadd %a, %b : !pto.tile<4x8xf32>"
 X = np.ones((4, 8), np.float32)
 
 
+#: Fusions as users' programs have them, where the flags of the tests have others.
+FUSIONS = {"xla_cpu_use_fusion_emitters": True} if "fusion_emitters" in os.environ["XLA_FLAGS"] else {}
+
+
 @pytest.fixture
 def anew() -> Iterator[None]:
     """Nothing is known of this process before the test, nor after it."""
@@ -38,7 +42,7 @@ def anew() -> Iterator[None]:
 def compiled_with(**options: bool) -> Any:
     """The canary's compiler with options of XLA, which stand for flags: those are read once per process."""
     return mock.patch.object(
-        canary, "jax", mock.Mock(wraps=jax, jit=partial(jax.jit, compiler_options=options))
+        canary, "jax", mock.Mock(wraps=jax, jit=partial(jax.jit, compiler_options=FUSIONS | options))
     )
 
 

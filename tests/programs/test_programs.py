@@ -14,6 +14,8 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import oracle
+from pto_jax.cases.code import Code, executed
+from pto_jax.lowering.bits import x64
 from tests.programs import cases_control, cases_cores, cases_handles, cases_memory, cases_pointers
 from tests.programs.cases import Arguments, Arrays, Case
 from tests.tables import every
@@ -55,12 +57,26 @@ def _kernel(case: Case) -> pto.Kernel:
     return pto.compile(case.parsed, entry=case.entry, grid=case.grid, warn=False)
 
 
-def check(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
-    """The interpreter and the jitted kernel leave and print what a program's formula says."""
+def check(case: Case, capsys: pytest.CaptureFixture[str], code: Code = "optimised") -> None:
+    """The interpreter and the jitted kernel leave and print what a program's formula says.
+
+    Other ``code`` than XLA's is traced, hence without the checks of a call with arrays.
+    """
     kernel = _kernel(case)
+
+    def jitted(arguments: Arguments) -> Arrays:
+        if code == "optimised":
+            checked: Arrays = kernel(**arguments)
+            return checked
+        plain = {name: v for name, v in arguments.items() if not isinstance(v, np.ndarray)}
+        arrays = {name: v for name, v in arguments.items() if name not in plain}
+        with x64():
+            results: Arrays = executed(code, lambda values: kernel(**values, **plain), arrays)
+        return results
+
     executions: dict[str, Callable[[Arguments], Arrays]] = {
         "oracle": lambda arguments: oracle.run(case.parsed, arguments, entry=case.entry, grid=case.grid),
-        "jitted": lambda arguments: kernel(**arguments),
+        "jitted": jitted,
     }
     _checked(case, executions, capsys)
 

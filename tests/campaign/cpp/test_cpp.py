@@ -11,8 +11,7 @@ import pytest
 from pto_jax import ir
 from pto_jax.api import parse
 from pto_jax.cases.targets import Oracle
-from pto_jax.devices.cpp.host import source, translate
-from pto_jax.devices.cpp.support import prelude
+from pto_jax.devices.cpp.host import prelude, source, translate
 from pto_jax.devices.cpp.writer import identifier, literal, tile
 from pto_jax.errors import NotExecutableError
 from pto_jax.generate.options import PRESETS

@@ -66,11 +66,11 @@ def test_the_first_new_cause_ends_a_campaign(fuzz: Any) -> None:
 def test_a_campaign_ends_after_its_minutes(fuzz: Any) -> None:
     began = time.monotonic()
     options = [*machines("right", "steady"), "--batch", 5, "--store", "s.db", "--max-failures", 0]
-    assert fuzz(*options, "--minutes", 0.3) == 1
+    assert fuzz(*options, "--minutes", 0.15) == 1
     assert time.monotonic() - began < 60
     assert "stopped after --minutes; to continue: pto-jax fuzz --tested" in fuzz.err
     done = sum(row[1] for row in fuzz.rows("s.db")["batch"])
-    assert done and fuzz("--resume", "--store", "s.db", "--trust", "--minutes", 0.3) == 1
+    assert done and fuzz("--resume", "--store", "s.db", "--trust", "--minutes", 0.15) == 1
     assert sum(row[1] for row in fuzz.rows("s.db")["batch"]) > done
 
 
