@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from .. import errors, ir
 from .places import fail
+from .public import public
 from .values import Handle, described
 
 E = TypeVar("E", bound=IntEnum)
@@ -72,6 +73,7 @@ def element(given: str | ir.DType, what: str = "element type") -> ir.DType:
         fail(f"{what}: {error.got}", allowed=error.allowed, fix=error.fix)
 
 
+@public
 def ptr(dtype: str | ir.DType, space: str | ir.AddressSpace = ir.AddressSpace.GM) -> ir.PtrType:
     """The type of a pointer, by default into global memory; BuildError for an unknown element type or space.
 
@@ -81,6 +83,7 @@ def ptr(dtype: str | ir.DType, space: str | ir.AddressSpace = ir.AddressSpace.GM
     return ir.PtrType(element(dtype), member(ir.AddressSpace, space, "space"))
 
 
+@public
 def tensor_view(dtype: str | ir.DType, *dims: int | None) -> ir.TensorViewType:
     """The type of a view of global memory; None marks an extent known at run time.
 
@@ -132,6 +135,7 @@ def choice(cls: type[E], given: object) -> E | None:
     return None
 
 
+@public
 def tile_type(
     dtype: str | ir.DType,
     rows: int,

@@ -16,6 +16,7 @@ from ..isa.traits import cast_name
 from .argument_types import as_type, element
 from .body import Node, canonical_float, current
 from .places import Place, fail, here
+from .public import public
 from .values import Handle, described
 
 #: Operation on signed integers and index, on unsigned integers, on floats.
@@ -248,6 +249,7 @@ def dtype_of(value: Any) -> DType:
     return INDEX if isinstance(value, Integral) else F32
 
 
+@public
 def constant(value: Any, type: Any = None) -> Scalar:
     """A constant at this place of the program; operands that are Python numbers need none.
 
@@ -363,6 +365,7 @@ def negative(value: Scalar) -> Scalar:
     return binary("-", 0, value)
 
 
+@public
 def minimum(left: Any, right: Any) -> Scalar:
     """The smaller of two scalars of one type, one of which may be a Python number; NaN where one is NaN.
 
@@ -374,6 +377,7 @@ def minimum(left: Any, right: Any) -> Scalar:
     return binary("minimum", left, right)
 
 
+@public
 def maximum(left: Any, right: Any) -> Scalar:
     """The larger of two scalars of one type, one of which may be a Python number; NaN where one is NaN.
 
@@ -385,6 +389,7 @@ def maximum(left: Any, right: Any) -> Scalar:
     return binary("maximum", left, right)
 
 
+@public
 def ceildiv(left: Any, right: Any) -> Scalar:
     """A quotient of integers of one type, rounded up; BuildError for floats.
 
@@ -396,6 +401,7 @@ def ceildiv(left: Any, right: Any) -> Scalar:
     return binary("ceildiv", left, right)
 
 
+@public
 def floordiv(left: Any, right: Any) -> Scalar:
     """A quotient of integers of one type, rounded down; BuildError for floats.
 
@@ -407,6 +413,7 @@ def floordiv(left: Any, right: Any) -> Scalar:
     return binary("floordiv", left, right)
 
 
+@public
 def select(condition: Any, yes: Any, no: Any) -> Scalar:
     """One of two scalars of one type, by a condition of type i1; BuildError for another type.
 
@@ -423,6 +430,7 @@ def select(condition: Any, yes: Any, no: Any) -> Scalar:
     return _emit("arith.select", (chosen, a, b), ScalarType(d), place)
 
 
+@public
 def cast(value: Any, dtype: str | DType) -> Scalar:
     """A scalar as another type: widened, truncated, rounded, or read as its bits.
 

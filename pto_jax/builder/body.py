@@ -111,6 +111,13 @@ class Functions(Protocol):
         """The function of a kernel, built once."""
 
 
+class Checked(Protocol):
+    """An operation with regions."""
+
+    def check(self) -> None:
+        """Raise BuildError where regions are missing."""
+
+
 class Body:
     """One function under construction."""
 
@@ -134,6 +141,8 @@ class Body:
         self._constants: dict[tuple[Type, str], Handle] = {}
         self._constant_nodes: dict[Handle, Node] = {}
         self._used: dict[Handle, None] = {}
+        #: The operations with regions, which are checked to have them at the end.
+        self.structures: list[Checked] = []
         self.args = tuple(self.define(t, n) for n, t in args)
 
     # -- names and values ----------------------------------------------------------------------------
@@ -238,6 +247,8 @@ class Body:
     def finish(self, attributes: Attrs, *, private: bool = False) -> Function:
         """The function, with ``return`` at its end."""
         self.expect(self.root)
+        for structure in self.structures:
+            structure.check()
         values = self.returned or ()
         self.returned = None
         self.emit(Node("return", values, span=self.span))

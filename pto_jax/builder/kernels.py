@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from ..errors import ArgumentError, Diagnostic, nearest, short_list
+from ..files import user_code
 from ..ir import AttrValue, Function, KernelKind, Program, ScalarType, Type
 from ..profiles import OPTIONS, Profile, ProfileName
 from . import argument_types, places
@@ -312,6 +313,8 @@ class Structure:
     """An operation with regions; ``result`` and ``results`` are there once all regions are closed."""
 
     name = ""
+    #: How the operation is written, for messages.
+    usage = "with ...: and the operations of the block below it"
 
     def __init__(self, ins: Sequence[Handle] = (), attributes: dict[str, Any] | None = None) -> None:
         self.body: Body = current()
@@ -321,15 +324,14 @@ class Structure:
         self.types: list[Type] | None = None
         self._yielded: tuple[Handle, ...] | None = None
         self._complete = False
+        written = user_code.expression()
+        self._written = written.text if written is not None else self.name
+        self.body.structures.append(self)
 
     @property
     def results(self) -> tuple[Any, ...]:
         """The values that the regions hand out."""
-        if not self._complete:
-            fail(
-                f"{self.node.name} ({self.node.span}) is not complete",
-                allowed="results after its last region",
-            )
+        self._completed()
         place, count = here(), len(self.node.results)
         for i, handle in enumerate(self.node.results):
             handle.named(place.target(i, count))
@@ -338,12 +340,39 @@ class Structure:
     @property
     def result(self) -> Any:
         """The only value that the regions hand out."""
+        self._completed()
         if len(self.node.results) != 1:
+            count = len(self.node.results)
             fail(
-                f"{self.node.name} ({self.node.span}) has {len(self.node.results)} results",
-                allowed=".results",
+                f"{self._written} ({self.node.span}) has {count} results",
+                allowed=".results" if count else "results of regions that give(...) values",
             )
         return self.results[0]
+
+    def _completed(self) -> None:
+        if not self._complete:
+            fail(f"{self._written} ({self.node.span}) is not complete",
+                 allowed="results after its last region", fix=self.missing())  # fmt: skip
+
+    def missing(self) -> str:
+        """The regions that an operation still asks for, as Python; "" where it has them all."""
+        return f"with {self._written}:" if not self.node.regions else ""
+
+    def check(self) -> None:
+        """Refuse an operation whose regions were not built.
+
+        BuildError where its call stands alone, or only some of its regions follow.
+        """
+        fix = self.missing()
+        if fix:
+            got = "only a part of its regions" if self.node.regions else "no block"
+            fail(f"{self._written}: got {got}", self.node.span, allowed=self.usage, fix=fix)
+
+    def __enter__(self) -> Any:
+        fail(f"with {self._written}: got one block", allowed=self.usage, fix=self.missing())
+
+    def __exit__(self, *error: Any) -> None:
+        """Nothing: the entrance is refused."""
 
     def give(self, *values: Any) -> None:
         """The values that this region hands out, given once at its end."""

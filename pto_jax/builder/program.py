@@ -14,6 +14,7 @@ from .arith import as_scalar, dtype_of
 from .body import Body, Node, activate, current, flattened
 from .handles import wrap
 from .places import fail, here
+from .public import public
 from .values import Handle, described
 
 
@@ -179,6 +180,7 @@ def returned(body: Body, values: Any) -> tuple[Handle, ...]:
     return tuple(handles)
 
 
+@public
 def call(function: Any, *args: Any, results: Any = ()) -> Any:
     """Call a kernel, or a function of the program by its name; the results, a tuple where there are several.
 

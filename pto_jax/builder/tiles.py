@@ -11,12 +11,14 @@ from .arith import Scalar
 from .body import current
 from .instructions import find
 from .places import fail
+from .public import public
 from .values import Handle, TileHandle, View, described
 
 #: A size of the valid region that is known when the program runs.
 Size = int | Scalar | None
 
 
+@public
 def alloc_tile(
     dtype: str | DType | TileType,
     rows: int | None = None,
@@ -100,6 +102,7 @@ def _static(size: Size, full: int) -> int | None:
     return full if size is None else None if isinstance(size, Handle) else size
 
 
+@public
 def tile(
     loc: str | Loc,
     dtype: str | DType,
@@ -139,6 +142,7 @@ def tile(
     )
 
 
+@public
 def global_tensor(
     ptr: Handle,
     shape: Sequence[Any],
