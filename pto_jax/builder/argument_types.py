@@ -42,9 +42,17 @@ def as_type(given: object, what: str = "type") -> ir.Type:
     if isinstance(given, type) and given in _PYTHON:
         return ir.ScalarType(_PYTHON[given])
     if not isinstance(given, str):
-        fail(f"{what}: got {described(given)}", allowed=f"a type ({_EXAMPLES})")
+        fail(f"{what}: got {described(given)}", allowed=f"a type ({_EXAMPLES})", fix=_pointer(given))
     element = ir.find_dtype(given)
     return ir.ScalarType(element) if element is not None else _parsed(given, what)
+
+
+def _pointer(given: object) -> str:
+    """The type of a pointer that an array, the type of one, or ``ptr`` itself stands for; "" for others."""
+    if getattr(given, "__name__", "") in ("ndarray", "Array", "Tensor", "ptr"):
+        return 'pto.ptr("f32")'
+    d = ir.find_dtype(str(getattr(given, "dtype", "")))
+    return f'pto.ptr("{d}")' if d is not None else ""
 
 
 def _parsed(text: str, what: str) -> ir.Type:
@@ -94,7 +102,9 @@ def tensor_view(dtype: str | ir.DType, *dims: int | None) -> ir.TensorViewType:
     """
     for n in dims:
         if n is not None and not errors.is_number(n, 0):
-            fail(f"tensor_view: got the extent {n!r}", allowed="0 or more, or None for one of run time")
+            listed = ", ".join(map(str, n)) if isinstance(n, tuple | list) else ""
+            fix = f'pto.tensor_view("{dtype}", {listed})' if listed else ""
+            fail(f"tensor_view: got the extent {n!r}", allowed="0 or more, or None for one of run time", fix=fix)
     return ir.TensorViewType(dims, element(dtype))
 
 
@@ -159,13 +169,20 @@ def tile_type(
     """
     d, place = element(dtype), member(ir.Loc, loc, "loc")
     for what, size in (("rows", rows), ("cols", cols)):
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        if not errors.is_number(size, 1):
             run_time = "; valid= takes sizes that are known when the program runs"
+            whole = str(size).partition(".0")[0]
+            fix = whole if isinstance(size, float | str) and whole.isdecimal() and int(whole) else ""
+            if isinstance(size, Handle) and size.label.isidentifier():
+                largest, region = (16, cols) if what == "rows" else (rows, 64), ("rows", "cols").index(what)
+                valid_sizes = [size.label if i == region else str(n) for i, n in enumerate(largest)]
+                fix = f'pto.alloc_tile("{d}", {largest[0]}, {largest[1]}, valid=({", ".join(valid_sizes)}))'
             fail(
                 f"{what}: got {described(size)}",
                 allowed=f"a positive Python integer{run_time if isinstance(size, Handle) else ''}",
-                fix=f"{int(size)}" if isinstance(size, float) and size % 1 == 0 and size >= 1 else "",
+                fix=fix,
             )
+    rows, cols = int(rows), int(cols)
     outer, inner, size_of_box = _order(place, blayout, slayout)
     v_row, v_col = (rows, cols) if valid is None else two_sizes(valid, cols)
     return ir.TileType(
@@ -191,6 +208,8 @@ def two_sizes(valid: Any, cols: Any) -> tuple[Any, Any]:
     text = valid.label if isinstance(valid, Handle) else str(valid)
     one = isinstance(valid, Handle) or errors.is_number(valid, 0)
     fix = f"valid=({text}, {cols})" if one and isinstance(cols, int) else ""
+    if len(sizes) == 2 and all(isinstance(n, int | float) and n >= 0 and n == int(n) for n in sizes):
+        fix = f"valid=({int(sizes[0])}, {int(sizes[1])})"
     return fail(f"valid: got {described(valid)}", allowed="two sizes, rows and columns", fix=fix)
 
 

@@ -9,15 +9,18 @@ from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, NoReturn, TypeAlias
 
-from ..errors import with_article
+import numpy as np
+
+from ..errors import Diagnostic, with_article
 from ..files import user_code
 from ..ir import F32, I1, I64, INDEX, AttrValue, DType, ScalarType, Type, VectorType
+from ..isa.memory_scalar import TGETVAL
 from ..isa.traits import cast_name
 from .argument_types import as_type, element
 from .body import Node, canonical_float, current
 from .places import Place, fail, here
 from .public import public
-from .values import Handle, described
+from .values import Handle, NoAttributeError, TileHandle, View, described
 
 #: Operation on signed integers and index, on unsigned integers, on floats.
 _BINARY: dict[str, tuple[str, str, str]] = {
@@ -45,6 +48,13 @@ _COMPARE: dict[str, tuple[str, str, str]] = {
     "==": ("eq", "eq", "oeq"),
     "!=": ("ne", "ne", "une"),
 }
+#: Functions of NumPy that its operators call, for numbers of NumPy beside scalars of the program.
+_UFUNCS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "floor_divide": "//", "remainder": "%",
+           "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "left_shift": "<<", "right_shift": ">>",
+           "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==",
+           "not_equal": "!="}  # fmt: skip
+#: No float holds an integer of this size.
+_FLOATS_END = 1 << 1024
 _I1 = ScalarType(I1)
 
 
@@ -53,11 +63,15 @@ _Operator: TypeAlias = "Callable[[Scalar, Any], Scalar]"
 
 def _operators(symbol: str) -> tuple[_Operator, _Operator]:
     """The methods of an operator: with the scalar on the left, and on the right."""
-    return (lambda a, b: binary(symbol, a, b)), (lambda a, b: binary(symbol, b, a))
+    # Tiles and views answer themselves.
+    return (
+        lambda a, b: NotImplemented if isinstance(b, TileHandle | View) else binary(symbol, a, b),
+        lambda a, b: binary(symbol, b, a),
+    )
 
 
 def _comparison(symbol: str) -> _Operator:
-    return lambda a, b: compare(symbol, a, b)
+    return lambda a, b: NotImplemented if isinstance(b, TileHandle | View) else compare(symbol, a, b)
 
 
 class Scalar(Handle):
@@ -156,6 +170,56 @@ class Scalar(Handle):
         name = self._text(user_code.expression())
         fail(f"abs({name}): {name} is known when the program runs", fix=f"pto.maximum({name}, -{name})")
 
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **_: Any) -> Any:
+        """Operators with a number of NumPy are those of the program; functions of arrays are refused."""
+        numbers = [v.item() if isinstance(v, np.generic) else v for v in inputs]
+        written = user_code.expression()
+        called = written is not None and isinstance(written.tree, ast.Call)
+        symbol = _UFUNCS.get(function.__name__, "")
+        if symbol and not called and all(isinstance(v, Handle) or is_number(v) for v in numbers):
+            return (compare if symbol in _COMPARE else binary)(symbol, *numbers)
+        return self._no_array()
+
+    def _no_array(self, *_: Any, **__: Any) -> NoReturn:
+        written = user_code.expression()
+        tree = written.tree if written is not None else None
+        shown = written.text if written is not None else self.label
+        fix = ""
+        if isinstance(tree, ast.Call):
+            last = ast.unparse(tree.func).rpartition(".")[2]
+            listed = ", ".join(map(ast.unparse, tree.args))
+            fix = f"pto.{last}({listed})" if last in ("minimum", "maximum") else ""
+            fix = f"pto.select({listed})" if last == "where" and len(tree.args) == 3 else fix
+        message = f"{shown}: {self._text(written)} is a number that is known when the program runs"
+        fail(message, allowed="operators, pto.minimum, pto.maximum, pto.select, pto.cast", fix=fix)
+
+    __array__ = __array_function__ = _no_array
+    __jax_array__ = property(_no_array)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        written = user_code.expression()
+        tree = written.tree if written is not None else None
+        mine = ast.unparse(tree.value) if isinstance(tree, ast.Attribute) else self.label
+        d = "i32" if self.type.dtype.is_float else "f32"
+        fix = {"dtype": f"{mine}.type.dtype", "astype": f'pto.cast({mine}, "{d}")', "item": mine}.get(name, "")
+        message = f"got the attribute {name!r} of the number {mine}"
+        allowed = "type, name, and operators"
+        raise NoAttributeError(Diagnostic("error", message, here().span, allowed=allowed, fix=fix))
+
+    def __getitem__(self, place: Any) -> NoReturn:
+        fail(f"{self.label}[...]: got {described(self)}", allowed="operators", fix=self._text(None))
+
+    def __divmod__(self, other: Any) -> NoReturn:
+        mine, text = self.label, other.label if isinstance(other, Handle) else repr(other)
+        fail(f"divmod({mine}, {text}): got {described(self)}", allowed="operators",
+             fix=f"({mine} // {text}, {mine} % {text})")  # fmt: skip
+
+    def __rpow__(self, base: Any) -> NoReturn:
+        fix = f"1 << {self.label}" if base == 2 and self.label.isidentifier() else ""
+        fail(f"{base!r} ** {self.label}: got {described(self)}", allowed="products and shifts", fix=fix)
+
     def __pow__(self, other: Any) -> NoReturn:
         result = user_code.expression()
         base = (
@@ -175,8 +239,13 @@ def _of_condition(found: user_code.Expression) -> str:
     """What the builder has for an expression that Python takes as a truth value, "" where it has nothing."""
     tree = found.tree
     match tree:
-        case ast.Call(ast.Name("min" | "max" as name), [_, _] as args):
-            return f"pto.{name}imum({', '.join(map(ast.unparse, args))})"
+        case ast.Call(ast.Name("min" | "max" as name), [_, _, *_] as args):
+            first, *rest = map(ast.unparse, args)
+            for other in rest:
+                first = f"pto.{name}imum({first}, {other})"
+            return first
+        case ast.Compare(left, [ast.In()], [ast.Tuple(values) | ast.List(values)]) if values:
+            return " | ".join(f"({ast.unparse(left)} == {ast.unparse(v)})" for v in values)
         case ast.IfExp(test, body, other):
             return f"pto.select({ast.unparse(test)}, {ast.unparse(body)}, {ast.unparse(other)})"
         case ast.UnaryOp(ast.Not(), operand):
@@ -201,21 +270,24 @@ def literal(value: Any, d: DType, what: str, instruction: str | None = None) -> 
     elif isinstance(value, Integral) and d != I1:
         number = operator.index(value)
         if d.is_float:
-            return float(number)
+            # An integer beyond all floats is one that the type does not hold.
+            return float(number) if abs(number) < _FLOATS_END else _unfit(value, d, what, instruction)
         result = number if -(1 << (d.bits - 1)) <= number < 1 << d.bits else None
     elif isinstance(value, Real) and d.is_float:
         return canonical_float(float(value))
-    if result is None:
-        allowed = "True or False" if d == I1 else f"{with_article(d)} value or a number that fits {d}"
-        fail(f"{what}: got {value!r}", allowed=allowed, fix=meant(value, d), instruction=instruction)
-    return result
+    return _unfit(value, d, what, instruction) if result is None else result
+
+
+def _unfit(value: Any, d: DType, what: str, instruction: str | None) -> NoReturn:
+    allowed = "True or False" if d == I1 else f"{with_article(d)} value or a number that fits {d}"
+    fail(f"{what}: got {value!r:.60}", allowed=allowed, fix=meant(value, d), instruction=instruction)
 
 
 def meant(value: Any, d: DType) -> str:
     """The number of a type that another one, or a text, stands for; "" where there is none."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return ""
     if d == I1:
         return str(number != 0)
@@ -229,21 +301,38 @@ def is_number(value: object) -> bool:
 
 def as_scalar(value: Any, d: DType, what: str, instruction: str | None = None) -> Handle:
     """A scalar operand: a value of the program, or a Python number as a constant of type ``d``."""
-    if isinstance(value, Handle):
+    if isinstance(value, Handle) and isinstance(value.type, ScalarType):
         return value
     if not is_number(value):
-        fail(
-            f"{what}: got {described(value)}", allowed="a scalar or a Python number", instruction=instruction
-        )
+        _no_scalar(value, what, d, instruction)
     return current().constant(literal(value, d, what, instruction), ScalarType(d))
 
 
-def dtype_of(value: Any) -> DType:
+def _no_scalar(value: Any, what: str, d: DType = INDEX, instruction: str | None = None) -> NoReturn:
+    """Refuse a value that is no scalar; of a tile the fix is its first element."""
+    label = value.label if isinstance(value, TileHandle) else ""
+    first, own = f"pto.{TGETVAL}({label}, 0)", getattr(getattr(value, "type", None), "dtype", d)
+    fix = first if own == d else f"{first} > 0" if d == I1 else f'pto.cast({first}, "{d}")'
+    fix = fix if label.isidentifier() else _whole(value, d)
+    if isinstance(value, tuple | list) and len(value) and isinstance(value[-1], Scalar):
+        fix = "one of them, as in: for i, value in loop:"
+    allowed = "a scalar or a Python number"
+    fail(f"{what}: got {described(value)}", allowed=allowed, fix=fix, instruction=instruction)
+
+
+def _whole(value: Any, d: DType) -> str:
+    """The number that a text stands for, "" for other values."""
+    if not isinstance(value, str):
+        return ""
+    return str(int(value, 16)) if value.lower().startswith("0x") and value[2:].isalnum() else meant(value, d)
+
+
+def dtype_of(value: Any, what: str = "scalar") -> DType:
     """The element type of a scalar; of Python numbers index, f32 and i1."""
     if isinstance(value, Handle):
         if isinstance(value.type, ScalarType):
             return value.type.dtype
-        fail(f"got {described(value)}", allowed="a scalar or a Python number")
+        _no_scalar(value, what)
     if isinstance(value, bool):
         return I1
     return INDEX if isinstance(value, Integral) else F32
@@ -296,8 +385,8 @@ def _emit(
 def _pair(symbol: str, left: Any, right: Any) -> tuple[Handle, Handle, DType]:
     """Two operands of one type; a Python number takes the type of the other."""
     first, second = isinstance(left, Handle), isinstance(right, Handle)
-    d = dtype_of(left if first or not second else right)
-    if first and second and dtype_of(right) != d:
+    d = dtype_of(left if first or not second else right, symbol)
+    if first and second and dtype_of(right, symbol) != d:
         fail(
             f"{symbol}: got {described(left)}, and {described(right)}",
             allowed="one type",
@@ -308,21 +397,28 @@ def _pair(symbol: str, left: Any, right: Any) -> tuple[Handle, Handle, DType]:
         result = user_code.expression()
         tree = result.tree if result is not None else None
         fix = ""
-        if isinstance(tree, ast.BinOp):
-            sides = [ast.unparse(tree.left), ast.unparse(tree.right)]
+        sides = _sides(tree)
+        if sides:
             sides[second] = f'pto.cast({sides[second]}, "f32")'
             fix = f"{sides[0]} {symbol} {sides[1]}"
         fail(f"{symbol}: got {number} beside {with_article(d)}", allowed=f"numbers that fit {d}", fix=fix)
     return as_scalar(left, d, symbol), as_scalar(right, d, symbol), d
 
 
+def _sides(tree: ast.expr | None) -> list[str]:
+    """The two operands of an operator or a comparison of the user's code; none of other expressions."""
+    match tree:
+        case ast.BinOp(left, _, right) | ast.Compare(left, [_], [right]):
+            return [ast.unparse(left), ast.unparse(right)]
+    return []
+
+
 def _of_one_type(symbol: str, left: DType, right: DType) -> str:
     """The operation of the user's code with one side converted: to the float where there is one."""
     result = user_code.expression()
-    tree = result.tree if result is not None else None
-    if not isinstance(tree, ast.BinOp):
+    sides = _sides(result.tree if result is not None else None)
+    if not sides:
         return ""
-    sides = [ast.unparse(tree.left), ast.unparse(tree.right)]
     at, target = (0, right) if right.is_float and not left.is_float else (1, left)
     sides[at] = f'pto.cast({sides[at]}, "{target}")'
     return f" {symbol} ".join(sides)
@@ -425,7 +521,8 @@ def select(condition: Any, yes: Any, no: Any) -> Scalar:
     place = here()
     chosen = as_scalar(condition, I1, "select")
     if dtype_of(chosen) != I1:
-        fail(f"select: got the condition {described(chosen)}", place.span, allowed="i1")
+        fix = f"{chosen.label} != 0" if chosen.label.isidentifier() else ""
+        fail(f"select: got the condition {described(chosen)}", place.span, allowed="i1", fix=fix)
     a, b, d = _pair("select", yes, no)
     return _emit("arith.select", (chosen, a, b), ScalarType(d), place)
 
@@ -445,7 +542,7 @@ def cast(value: Any, dtype: str | DType) -> Scalar:
     """
     place = here()
     target = element(dtype)
-    source = dtype_of(value)
+    source = dtype_of(value, "cast")
     handle = as_scalar(value, source, "cast")
     if source == target:
         assert isinstance(handle, Scalar)

@@ -31,7 +31,7 @@ class Loop(Structure):
 
     def __init__(self, lower: Any, upper: Any, step: Any, carried: Sequence[Any]) -> None:
         bounds = (lower, upper, step)
-        d = next((dtype_of(b) for b in bounds if isinstance(b, Handle)), INDEX)
+        d = next((dtype_of(b, "range") for b in bounds if isinstance(b, Handle)), INDEX)
         super().__init__()
         inits = [b if isinstance(b, Handle) else as_scalar(b, dtype_of(b), "carried") for b in carried]
         self.node.ins = [*(as_scalar(b, d, "range") for b in bounds), *inits]

@@ -4,7 +4,7 @@ from typing import Any, NoReturn
 
 from ..errors import Diagnostic
 from ..ir import Loc, MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType, Type
-from ..isa.memory_scalar import LOAD
+from ..isa.memory_scalar import LOAD, STORE
 from ..isa.views import ADDPTR
 from . import arith, instructions
 from .places import fail, here
@@ -20,8 +20,20 @@ class Pointer(Handle):
         return instructions.find(ADDPTR)(self, offset)
 
     def __getitem__(self, place: Any) -> NoReturn:
-        fix = f"pto.{LOAD}({self.name}, {place})" if isinstance(place, int) else ""
+        fix = f"pto.{LOAD}({self.name}, {_offset(place)})" if _offset(place) else ""
         fail(f"{self.name}[...]: got the pointer {self.name}", allowed="loads of tiles and scalars", fix=fix)
+
+    def __setitem__(self, place: Any, value: Any) -> NoReturn:
+        text = value.label if isinstance(value, arith.Scalar) else repr(value)
+        stored = _offset(place) and (isinstance(value, arith.Scalar) or arith.is_number(value))
+        fix = f"pto.{STORE}({text}, {self.name}, {_offset(place)})" if stored else ""
+        fail(f"{self.name}[...] = ...: got the pointer {self.name}", allowed="stores of tiles and scalars", fix=fix)
+
+    def __len__(self) -> NoReturn:
+        fail(f"len({self.name}): got a pointer, which has no length", allowed="arguments of type index")
+
+    def __iter__(self) -> NoReturn:
+        fail(f"got the pointer {self.name} to iterate over", allowed="loads of tiles and scalars")
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
@@ -30,6 +42,13 @@ class Pointer(Handle):
         fix = f"pto.GlobalTensor({self.name}, (16, 64))"
         allowed = "type, name, and views of what it points to"
         raise NoAttributeError(Diagnostic("error", message, here().span, allowed=allowed, fix=fix))
+
+
+def _offset(place: Any) -> str:
+    """An offset as Python spells it, "" for other places."""
+    if isinstance(place, arith.Scalar):
+        return place.label if place.label.isidentifier() else ""
+    return str(place) if isinstance(place, int) else ""
 
 
 def is_local(t: Type) -> bool:

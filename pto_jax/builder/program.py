@@ -202,9 +202,9 @@ def call(function: Any, *args: Any, results: Any = ()) -> Any:
     callee = body.program.function_named(name) if by_name else body.program.include(function)
     types = [a.type for a in callee.args] if callee is not None else [None] * len(args)
     if len(types) != len(args):
-        fail(
-            f"got {len(args)} argument(s) of @{name}", place.span, allowed=f"{len(types)}", instruction="call"
-        )
+        wanted = ", ".join(a.name for a in callee.args) if callee is not None else ""
+        fail(f"got {len(args)} argument(s) of @{name}", place.span, allowed=f"{len(types)}: {wanted}",
+             instruction="call")  # fmt: skip
     ins = [_argument(name, i, value, t) for i, (value, t) in enumerate(zip(args, types, strict=True))]
     listed = results if isinstance(results, list | tuple) else (results,)
     result_types = callee.results if callee is not None else tuple(as_type(t) for t in listed)
@@ -219,6 +219,9 @@ def _argument(name: str, index: int, value: Any, wanted: Type | None) -> Handle:
     what = f"argument {index} of @{name}"
     d = wanted.dtype if isinstance(wanted, ScalarType) else None
     if not isinstance(value, Handle):
+        if wanted is not None and not isinstance(wanted, ScalarType):
+            fail(f"{what}: got {described(value)}", allowed=f"{wanted}, as an argument of this kernel",
+                 instruction="call")  # fmt: skip
         return as_scalar(value, d or dtype_of(value), what, "call")
     from ..verifier.functions import same_use
 
