@@ -100,11 +100,16 @@ def tensor_view(dtype: str | ir.DType, *dims: int | None) -> ir.TensorViewType:
     >>> str(tensor_view("f16", None, 128))
     'tensor_view<?x128xf16>'
     """
-    for n in dims:
+    extents: tuple[Any, ...] = dims
+    for n in extents:
         if n is not None and not errors.is_number(n, 0):
             listed = ", ".join(map(str, n)) if isinstance(n, tuple | list) else ""
             fix = f'pto.tensor_view("{dtype}", {listed})' if listed else ""
-            fail(f"tensor_view: got the extent {n!r}", allowed="0 or more, or None for one of run time", fix=fix)
+            fail(
+                f"tensor_view: got the extent {n!r}",
+                allowed="0 or more, or None for one of run time",
+                fix=fix,
+            )
     return ir.TensorViewType(dims, element(dtype))
 
 
@@ -170,18 +175,7 @@ def tile_type(
     d, place = element(dtype), member(ir.Loc, loc, "loc")
     for what, size in (("rows", rows), ("cols", cols)):
         if not errors.is_number(size, 1):
-            run_time = "; valid= takes sizes that are known when the program runs"
-            whole = str(size).partition(".0")[0]
-            fix = whole if isinstance(size, float | str) and whole.isdecimal() and int(whole) else ""
-            if isinstance(size, Handle) and size.label.isidentifier():
-                largest, region = (16, cols) if what == "rows" else (rows, 64), ("rows", "cols").index(what)
-                valid_sizes = [size.label if i == region else str(n) for i, n in enumerate(largest)]
-                fix = f'pto.alloc_tile("{d}", {largest[0]}, {largest[1]}, valid=({", ".join(valid_sizes)}))'
-            fail(
-                f"{what}: got {described(size)}",
-                allowed=f"a positive Python integer{run_time if isinstance(size, Handle) else ''}",
-                fix=fix,
-            )
+            _no_size(what, size, d, rows, cols)
     rows, cols = int(rows), int(cols)
     outer, inner, size_of_box = _order(place, blayout, slayout)
     v_row, v_col = (rows, cols) if valid is None else two_sizes(valid, cols)
@@ -198,6 +192,19 @@ def tile_type(
         member(ir.Pad, pad, "pad"),
         member(ir.Compact, compact, "compact"),
     )
+
+
+def _no_size(what: str, size: Any, d: ir.DType, rows: Any, cols: Any) -> None:
+    """Refuse rows or columns that are no positive Python integer."""
+    known_later = isinstance(size, Handle)
+    run_time = "; valid= takes sizes that are known when the program runs" if known_later else ""
+    whole = str(size).partition(".0")[0]
+    fix = whole if isinstance(size, float | str) and whole.isdecimal() and int(whole) else ""
+    if isinstance(size, Handle) and size.label.isidentifier():
+        largest = {"rows": (16, cols), "cols": (rows, 64)}[what]
+        region = (size.label, cols) if what == "rows" else (rows, size.label)
+        fix = f'pto.alloc_tile("{d}", {largest[0]}, {largest[1]}, valid=({region[0]}, {region[1]}))'
+    fail(f"{what}: got {described(size)}", allowed=f"a positive Python integer{run_time}", fix=fix)
 
 
 def two_sizes(valid: Any, cols: Any) -> tuple[Any, Any]:

@@ -16,6 +16,7 @@ from ..files import user_code
 from ..ir import F32, I1, I64, INDEX, AttrValue, DType, ScalarType, Type, VectorType
 from ..isa.memory_scalar import TGETVAL
 from ..isa.traits import cast_name
+from . import instead
 from .argument_types import as_type, element
 from .body import Node, canonical_float, current
 from .places import Place, fail, here
@@ -49,10 +50,27 @@ _COMPARE: dict[str, tuple[str, str, str]] = {
     "!=": ("ne", "ne", "une"),
 }
 #: Functions of NumPy that its operators call, for numbers of NumPy beside scalars of the program.
-_UFUNCS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "floor_divide": "//", "remainder": "%",
-           "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "left_shift": "<<", "right_shift": ">>",
-           "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==",
-           "not_equal": "!="}  # fmt: skip
+_UFUNCS = {
+    "add": "+",
+    "subtract": "-",
+    "multiply": "*",
+    "divide": "/",
+    "floor_divide": "//",
+    "remainder": "%",
+    "bitwise_and": "&",
+    "bitwise_or": "|",
+    "bitwise_xor": "^",
+    "left_shift": "<<",
+    "right_shift": ">>",
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+    "equal": "==",
+    "not_equal": "!=",
+}
+#: Operands that are indices whatever the instruction.
+_INDICES = ("offsets", "switch")
 #: No float holds an integer of this size.
 _FLOATS_END = 1 << 1024
 _I1 = ScalarType(I1)
@@ -172,7 +190,8 @@ class Scalar(Handle):
 
     def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **_: Any) -> Any:
         """Operators with a number of NumPy are those of the program; functions of arrays are refused."""
-        numbers = [v.item() if isinstance(v, np.generic) else v for v in inputs]
+        lone = [isinstance(v, np.generic | np.ndarray) and not np.ndim(v) for v in inputs]
+        numbers = [v.item() if one else v for v, one in zip(inputs, lone, strict=True)]
         written = user_code.expression()
         called = written is not None and isinstance(written.tree, ast.Call)
         symbol = _UFUNCS.get(function.__name__, "")
@@ -191,7 +210,8 @@ class Scalar(Handle):
             fix = f"pto.{last}({listed})" if last in ("minimum", "maximum") else ""
             fix = f"pto.select({listed})" if last == "where" and len(tree.args) == 3 else fix
         message = f"{shown}: {self._text(written)} is a number that is known when the program runs"
-        fail(message, allowed="operators, pto.minimum, pto.maximum, pto.select, pto.cast", fix=fix)
+        span = written.span if written is not None else None
+        fail(message, span, allowed="operators, pto.minimum, pto.maximum, pto.select, pto.cast", fix=fix)
 
     __array__ = __array_function__ = _no_array
     __jax_array__ = property(_no_array)
@@ -203,7 +223,9 @@ class Scalar(Handle):
         tree = written.tree if written is not None else None
         mine = ast.unparse(tree.value) if isinstance(tree, ast.Attribute) else self.label
         d = "i32" if self.type.dtype.is_float else "f32"
-        fix = {"dtype": f"{mine}.type.dtype", "astype": f'pto.cast({mine}, "{d}")', "item": mine}.get(name, "")
+        fix = {"dtype": f"{mine}.type.dtype", "astype": f'pto.cast({mine}, "{d}")', "item": mine}.get(
+            name, ""
+        )
         message = f"got the attribute {name!r} of the number {mine}"
         allowed = "type, name, and operators"
         raise NoAttributeError(Diagnostic("error", message, here().span, allowed=allowed, fix=fix))
@@ -240,10 +262,10 @@ def _of_condition(found: user_code.Expression) -> str:
     tree = found.tree
     match tree:
         case ast.Call(ast.Name("min" | "max" as name), [_, _, *_] as args):
-            first, *rest = map(ast.unparse, args)
+            text, *rest = map(ast.unparse, args)
             for other in rest:
-                first = f"pto.{name}imum({first}, {other})"
-            return first
+                text = f"pto.{name}imum({text}, {other})"
+            return text
         case ast.Compare(left, [ast.In()], [ast.Tuple(values) | ast.List(values)]) if values:
             return " | ".join(f"({ast.unparse(left)} == {ast.unparse(v)})" for v in values)
         case ast.IfExp(test, body, other):
@@ -302,6 +324,9 @@ def is_number(value: object) -> bool:
 def as_scalar(value: Any, d: DType, what: str, instruction: str | None = None) -> Handle:
     """A scalar operand: a value of the program, or a Python number as a constant of type ``d``."""
     if isinstance(value, Handle) and isinstance(value.type, ScalarType):
+        if d == INDEX and value.type.dtype != INDEX and what in _INDICES:
+            fix = f'pto.cast({value.label}, "index")' if value.label.isidentifier() else ""
+            fail(f"{what}: got {described(value)}", allowed="an index", fix=fix, instruction=instruction)
         return value
     if not is_number(value):
         _no_scalar(value, what, d, instruction)
@@ -313,7 +338,7 @@ def _no_scalar(value: Any, what: str, d: DType = INDEX, instruction: str | None 
     label = value.label if isinstance(value, TileHandle) else ""
     first, own = f"pto.{TGETVAL}({label}, 0)", getattr(getattr(value, "type", None), "dtype", d)
     fix = first if own == d else f"{first} > 0" if d == I1 else f'pto.cast({first}, "{d}")'
-    fix = fix if label.isidentifier() else _whole(value, d)
+    fix = fix if label.isidentifier() and what != "select" else _whole(value, d)
     if isinstance(value, tuple | list) and len(value) and isinstance(value[-1], Scalar):
         fix = "one of them, as in: for i, value in loop:"
     allowed = "a scalar or a Python number"
@@ -397,7 +422,7 @@ def _pair(symbol: str, left: Any, right: Any) -> tuple[Handle, Handle, DType]:
         result = user_code.expression()
         tree = result.tree if result is not None else None
         fix = ""
-        sides = _sides(tree)
+        sides = user_code.sides(tree)
         if sides:
             sides[second] = f'pto.cast({sides[second]}, "f32")'
             fix = f"{sides[0]} {symbol} {sides[1]}"
@@ -405,18 +430,10 @@ def _pair(symbol: str, left: Any, right: Any) -> tuple[Handle, Handle, DType]:
     return as_scalar(left, d, symbol), as_scalar(right, d, symbol), d
 
 
-def _sides(tree: ast.expr | None) -> list[str]:
-    """The two operands of an operator or a comparison of the user's code; none of other expressions."""
-    match tree:
-        case ast.BinOp(left, _, right) | ast.Compare(left, [_], [right]):
-            return [ast.unparse(left), ast.unparse(right)]
-    return []
-
-
 def _of_one_type(symbol: str, left: DType, right: DType) -> str:
     """The operation of the user's code with one side converted: to the float where there is one."""
     result = user_code.expression()
-    sides = _sides(result.tree if result is not None else None)
+    sides = user_code.sides(result.tree if result is not None else None)
     if not sides:
         return ""
     at, target = (0, right) if right.is_float and not left.is_float else (1, left)
@@ -542,6 +559,9 @@ def cast(value: Any, dtype: str | DType) -> Scalar:
     """
     place = here()
     target = element(dtype)
+    if isinstance(value, TileHandle):
+        fail(f"cast: got {described(value)}", allowed="a scalar or a Python number",
+             fix=instead.converted(value.label, value.type, target))  # fmt: skip
     source = dtype_of(value, "cast")
     handle = as_scalar(value, source, "cast")
     if source == target:

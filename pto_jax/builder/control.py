@@ -6,9 +6,9 @@ import ast
 import builtins
 import re
 from collections.abc import Iterator, Sequence
-from numbers import Integral
 from typing import Any, NoReturn
 
+from ..errors import is_number
 from ..files import user_code
 from ..ir import I1, INDEX, KernelKind, ScalarType
 from . import argument_types, body
@@ -81,8 +81,8 @@ class Loop(Structure):
 
 
 #: Functions of Python that take the passes of a loop one by one.
-_BUILTINS = frozenset(("enumerate", "zip", "list", "tuple", "set", "sorted", "map", "filter", "sum", "max", "min",
-                       "any", "all", "iter", "dict"))  # fmt: skip
+_BUILTINS = frozenset(("enumerate", "zip", "list", "tuple", "set", "sorted", "map", "filter", "sum", "max",
+                       "min", "any", "all", "iter", "dict"))  # fmt: skip
 _COUNTED = re.compile(r"\s*for (\w+), (\w+) in enumerate\((.*)\):.*")
 _LISTED = re.compile(r"\s*for (\w+) in \w+\((.*)\):.*")
 
@@ -206,7 +206,7 @@ class While(Structure):
     """A loop that runs while a condition holds; :func:`while_` makes it."""
 
     name = "scf.while"
-    usage = "loop = pto.while_(x), with loop.test() as (x,): ... loop.condition(holds, x), with loop.do() as (x,):"
+    usage = "loop = pto.while_(x), with loop.test() as (x,): ... loop.condition(...), with loop.do() as (x,):"
 
     def missing(self) -> str:
         """The next of its two regions."""
@@ -297,9 +297,9 @@ class Switch(Structure):
         self._cases: list[int] = []
         self.node.attributes = {"cases": ()}
 
-    def case(self, number: int) -> OpenRegion:
-        """What is executed for a number."""
-        if not isinstance(number, Integral) or isinstance(number, bool):
+    def case(self, number: Any) -> OpenRegion:
+        """What is executed for a number, a Python integer."""
+        if not is_number(number, -(1 << 63)):
             fail(f"case: got {described(number)}", allowed="an integer", fix=meant(number, INDEX))
         number = int(number)
         if number in self._cases:

@@ -27,7 +27,11 @@ class Pointer(Handle):
         text = value.label if isinstance(value, arith.Scalar) else repr(value)
         stored = _offset(place) and (isinstance(value, arith.Scalar) or arith.is_number(value))
         fix = f"pto.{STORE}({text}, {self.name}, {_offset(place)})" if stored else ""
-        fail(f"{self.name}[...] = ...: got the pointer {self.name}", allowed="stores of tiles and scalars", fix=fix)
+        fail(
+            f"{self.name}[...] = ...: got the pointer {self.name}",
+            allowed="stores of tiles and scalars",
+            fix=fix,
+        )
 
     def __len__(self) -> NoReturn:
         fail(f"len({self.name}): got a pointer, which has no length", allowed="arguments of type index")

@@ -3,14 +3,14 @@
 from typing import Any
 
 from .. import isa
-from ..ir import F32, TileType
+from ..ir import F16, F32, DType, TileType
+from ..isa.irregular import TPRINT
 
 #: The operation of formulas that an operator stands for.
 _OPERATIONS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "&": "and", "|": "or", "^": "xor",
                "<<": "shl", ">>": "shr", "**": "pow", "%": "rem"}  # fmt: skip
 _COMMUTE = ("+", "*", "&", "|", "^")
 _COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 #: Attributes of arrays by what a tile has.
 _ATTRIBUTES = {
     "dtype": "type.dtype",
@@ -65,7 +65,7 @@ def operation(symbol: str, mine: str, t: Any, text: str, other: Any, *, reflecte
     kind = "tile" if isinstance(other, TileType) else "scalar"
     text = number(text, t, other) if kind == "scalar" else text
     if symbol in _COMPARISONS:
-        return _comparison(_MIRRORED.get(symbol, symbol) if reflected else symbol, mine, t, text, kind)
+        return _comparison(symbol, mine, t, text, kind)
     if symbol == "@":
         return _product(*((text, other, mine, t) if reflected else (mine, t, text, other)))
     name = _OPERATIONS.get(symbol, "")
@@ -95,12 +95,31 @@ def _comparison(symbol: str, mine: str, t: Any, text: str, kind: str) -> str:
 def _product(left: str, a: Any, right: str, b: Any) -> str:
     if not (isinstance(a, TileType) and isinstance(b, TileType) and a.cols == b.rows):
         return ""
+    sums = "f32" if a.dtype.is_float else "i32"
     return (
         f'{left}_left = pto.alloc_tile("{a.dtype}", {a.rows}, {a.cols}, loc="left"); '
         f'{right}_right = pto.alloc_tile("{b.dtype}", {b.rows}, {b.cols}, loc="right"); '
-        f'{left}_acc = pto.alloc_tile("{"f32" if a.dtype.is_float else "i32"}", {a.rows}, {b.cols}, loc="acc"); '
+        f'{left}_acc = pto.alloc_tile("{sums}", {a.rows}, {b.cols}, loc="acc"); '
         f"pto.tmatmul({left}_acc, {left}_left, {right}_right)"
     )
+
+
+def printed(label: str, t: Any) -> str:
+    """The call that prints a value: a number with its format, a tile as it is.
+
+    >>> printed("x", F32)
+    'pto.print("%f", x)'
+    """
+    if isinstance(t, TileType):
+        return f"pto.{TPRINT.name}({label})"
+    return f'pto.print("{"%f" if getattr(getattr(t, "dtype", t), "is_float", False) else "%d"}", {label})'
+
+
+def converted(mine: str, t: Any, other: DType) -> str:
+    """The conversion of a tile into a new one of another element type."""
+    if not (isinstance(t, TileType) and mine.isidentifier()):
+        return ""
+    return f'{mine}_{other} = pto.alloc_tile("{other}", {t.rows}, {t.cols}); pto.tcvt({mine}_{other}, {mine})'
 
 
 def attribute(name: str, mine: str, t: Any) -> str:
@@ -116,11 +135,7 @@ def attribute(name: str, mine: str, t: Any) -> str:
     if name in ("T", "transpose"):
         return f'{mine}_T = pto.alloc_tile("{t.dtype}", {t.cols}, {t.rows}); pto.ttrans({mine}_T, {mine})'
     if name == "astype":
-        other = "f16" if t.dtype == F32 else "f32"
-        return (
-            f'{mine}_{other} = pto.alloc_tile("{other}", {t.rows}, {t.cols}); '
-            f"pto.tcvt({mine}_{other}, {mine})"
-        )
+        return converted(mine, t, F16 if t.dtype == F32 else F32)
     if name in _REDUCTIONS:
         return (
             f'{mine}_{name} = pto.alloc_tile("{t.dtype}", {t.rows}, 1, blayout="col_major"); '

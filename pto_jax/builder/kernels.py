@@ -80,7 +80,9 @@ class Kernel:
             if p.kind is p.KEYWORD_ONLY and p.default is p.empty and p.name not in self.constants:
                 self.constants.setdefault(p.name, p.empty)
         types = self._given
-        shown = f"types={{{', '.join(f'{chr(34)}{n}{chr(34)}: pto.ptr({chr(34)}f32{chr(34)})' for n in names)}}}"
+        shown = (
+            f"types={{{', '.join(f'{chr(34)}{n}{chr(34)}: pto.ptr({chr(34)}f32{chr(34)})' for n in names)}}}"
+        )
         if types is not None and not isinstance(types, Mapping):
             if len(types) != len(names) or isinstance(types, str):
                 got = f"the types {types!r}" if isinstance(types, str) else f"{len(types)} types"
@@ -101,9 +103,9 @@ class Kernel:
         if p.name in names and p.default is not p.empty:
             line = self._span.text.strip()
             shown = f"{p.name}={p.default!r}"
-            fix = line.replace(shown, f"*, {shown}") if shown in line else f"*, {shown}"
+            fix = line.replace(shown, p.name) if shown in line else p.name
             self._fail(f"got the default {p.default!r} of {p.name}, which programs have none of",
-                       allowed="defaults of keyword-only parameters, which are known when it is built",
+                       allowed="defaults of keyword-only parameters, which are no arguments of the program",
                        fix=fix)  # fmt: skip
 
     def _type(self, name: str, given: Mapping[str, Any], shown: str) -> Type:
@@ -257,7 +259,7 @@ class Kernel:
         if unknown is not None:
             close = nearest(unknown, [n for n in (*names, *OPTIONS) if n not in kwargs])
             fix = f"{close}=..." if close else ""
-            if unknown in self.constants:
+            if unknown in inspect.getfullargspec(self.function).kwonlyargs:
                 fix = f"{self.symbol}.specialise({unknown}={kwargs[unknown]!r})({', '.join(names)})"
             raise ArgumentError(
                 f"{self.symbol}: got the argument {unknown!r}",
@@ -446,7 +448,7 @@ class Structure:
         fail(f"with {self._written}: got one block", allowed=self.usage, fix=self.missing())
 
     def __exit__(self, *error: Any) -> None:
-        """Nothing: the entrance is refused."""
+        """Do nothing: the entrance is refused."""
 
     def give(self, *values: Any) -> None:
         """The values that this region hands out, given once at its end."""
@@ -496,6 +498,24 @@ class Structure:
         self.node.results = [self.body.define(t) for t in self.types or ()]
 
 
+class RegionValues(tuple[Any, ...]):
+    """The values of a region: a name for each of them, not one for all."""
+
+    __slots__ = ()
+
+    def _one_name(self, *_: Any) -> NoReturn:
+        names = ", ".join(f"x{i}" for i, _ in enumerate(self))
+        fail(
+            f"got the {len(self)} value(s) of a region under one name",
+            allowed="a name for each",
+            fix=f"as ({names},):",
+        )
+
+    __lt__ = __le__ = __gt__ = __ge__ = __sub__ = __rsub__ = __floordiv__ = __truediv__ = __mod__ = _one_name
+    __radd__ = __rmul__ = __and__ = __or__ = __bool__ = _one_name
+    __add__ = __mul__ = _one_name
+
+
 class OpenRegion:
     """A region opened with ``with``."""
 
@@ -512,7 +532,7 @@ class OpenRegion:
             of.body.emit(of.node)
         names = (*here().variables, *[None] * len(self._args))
         self._block = of.region(self._title, list(zip(self._args, names, strict=False)))
-        return tuple(self._block.args) if self._args else of
+        return RegionValues(self._block.args) if self._args else of
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

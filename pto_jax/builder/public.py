@@ -59,13 +59,15 @@ class Opener(Generic[P, R]):
         self._function = public(function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function."""
         return self._function(*args, **kwargs)
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> NoReturn:
+        """Refuse the function in the place of its result."""
         self._uncalled()
 
     def __exit__(self, *error: object) -> None:
-        """Nothing: the entrance is refused."""
+        """Do nothing: the entrance is refused."""
 
     def __iter__(self) -> Iterator[Any]:
         self._uncalled()
@@ -91,8 +93,9 @@ def refuse_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mappi
     name = ast.unparse(call.func) if call is not None else function.__name__
     known = signature.parameters
     unknown = next((k for k in kwargs if k not in known), None)
-    missing = [p.name for p in _required(function)[len(args) :] if p.name not in kwargs]
-    got = f"no {missing[0]}" if missing else f"{len(args)} arguments by position"
+    count = len(args) - ("self" in known)
+    missing = [p.name for p in _required(function)[count:] if p.name not in kwargs]
+    got = f"no {missing[0]}" if missing else f"{count} argument(s) by position"
     got = f"the keyword {unknown!r}" if unknown is not None else got
     fix = _completed(call, function) if call is not None else ""
     fail(f"{name}: got {got}", allowed=_shown(name, function), fix=fix)
@@ -115,8 +118,9 @@ def _shown(name: str, function: Callable[..., Any]) -> str:
 
 
 def _completed(call: ast.Call, function: Callable[..., Any]) -> str:
-    """The call with its arguments spread, renamed, completed or left out, the first that fits; "" for none."""
-    signature = inspect.signature(function)
+    """The call with its arguments spread, renamed, completed or left out, "" where none of these fits."""
+    whole = inspect.signature(function)
+    signature = whole.replace(parameters=[p for p in whole.parameters.values() if p.name != "self"])
     names = [p.name for p in signature.parameters.values() if p.kind not in (p.VAR_KEYWORD,)]
     spread = [e for a in call.args for e in (a.elts if isinstance(a, ast.Tuple | ast.List) else [a])]
     renamed = [_renamed(k, names) for k in call.keywords]
@@ -124,7 +128,7 @@ def _completed(call: ast.Call, function: Callable[..., Any]) -> str:
     exact = [k for k in call.keywords if k.arg in names]
     placed = [k.value for k in call.keywords if k.arg not in names]
     incomplete = len(_required(function)) > len(call.args)
-    positional = sum(p.kind in _POSITIONAL for p in signature.parameters.values() if p.name != "self")
+    positional = sum(p.kind in _POSITIONAL for p in signature.parameters.values())
     candidates = [
         *([([*call.args, *placed], exact)] if incomplete and placed else []),
         (call.args, renamed),

@@ -6,7 +6,6 @@ from ..ir import OpaqueType
 from ..isa.sync_config import TSYNC
 from .body import Block, Body, Node, current, flattened
 from .places import Place, fail, here
-from .public import public
 from .values import Handle, TileHandle, described
 
 EVENT = OpaqueType("event")
@@ -54,7 +53,6 @@ class Event:
         return f"{self.node.name} ({self.node.span})"
 
 
-@public
 def tsync(*events: Any, op: str | None = None) -> None:
     """Wait for events (or for the instructions that use some tiles); without operands for everything.
 

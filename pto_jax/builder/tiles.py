@@ -1,7 +1,7 @@
 """Tiles and global tensors: allocation and description, also under the names of the C++ interface."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import is_number, nearest
 from ..ir import BUFFERS, F32, BLayout, DType, GlobalLayout, Loc, Pad, SLayout, TileType, find_dtype
@@ -9,17 +9,16 @@ from ..isa.views import ALLOC_TILE, MAKE_TENSOR_VIEW
 from .argument_types import as_type, choice, member, tile_type, two_sizes
 from .arith import Scalar
 from .body import current
+from .handles import Pointer
 from .instructions import find
 from .places import fail
 from .public import public
-from .handles import Pointer
 from .values import Handle, TileHandle, View, described
 
 #: A size of the valid region that is known when the program runs.
 Size = int | Scalar | None
 
 
-@public
 def alloc_tile(
     dtype: str | DType | TileType,
     rows: int | None = None,
@@ -71,6 +70,11 @@ def alloc_tile(
     return tile
 
 
+if not TYPE_CHECKING:
+    # Type checkers see the function itself: the package imports its names in a circle.
+    alloc_tile = public(alloc_tile)
+
+
 #: What :func:`tile_type` takes by keyword besides the valid region.
 _SIZES = ("dtype", "rows", "cols", "addr", "valid", "valid_row", "valid_col")
 _LAYOUT = ("loc", "blayout", "slayout", "fractal", "pad", "compact")
@@ -82,13 +86,13 @@ def _check_layout(dtype: Any, rows: Any, cols: Any, layout: dict[str, Any]) -> N
     BuildError for arguments in another order, too.
     """
     values = [v for a in (dtype, rows, cols) for v in (a if isinstance(a, tuple | list) else [a])]
-    named = next((v for v in values if isinstance(v, str | DType)), None)
+    element = next((v for v in values if isinstance(v, str | DType)), None)
     numbers = [v for v in values if is_number(v, 1)]
-    if named is not dtype and named is not None and len(numbers) == 2:
+    if element is not dtype and element is not None and len(numbers) == 2:
         fail(
             f"{ALLOC_TILE}: got ({', '.join(map(described, values))})",
             allowed="dtype, rows, cols",
-            fix=f'pto.{ALLOC_TILE}("{named}", {numbers[0]}, {numbers[1]})',
+            fix=f'pto.{ALLOC_TILE}("{element}", {numbers[0]}, {numbers[1]})',
         )
     key = next((k for k in layout if k not in _LAYOUT), None)
     if key is None:
@@ -96,7 +100,9 @@ def _check_layout(dtype: Any, rows: Any, cols: Any, layout: dict[str, Any]) -> N
     value = layout[key]
     orders = [TileType(F32, 16, 16, blayout=b, slayout=s) for b in BLayout for s in SLayout]
     named = next((t for t in orders if str(value).upper() == t.layout), None)
-    close = {"columns": "cols", "shape": "rows"}.get(key) or nearest(key, (*_LAYOUT, "rows", "cols", "valid", "addr"))
+    close = {"columns": "cols", "shape": "rows"}.get(key) or nearest(
+        key, (*_LAYOUT, "rows", "cols", "valid", "addr")
+    )
     fix = f"{close}={value!r}" if close else ""
     if close == "rows" and isinstance(value, tuple | list) and len(value) == 2:
         fix = f"rows={value[0]}, cols={value[1]}"
@@ -104,7 +110,12 @@ def _check_layout(dtype: Any, rows: Any, cols: Any, layout: dict[str, Any]) -> N
         fix = f'blayout="{named.blayout.name.lower()}", slayout="{named.slayout.name.lower()}"'
     elif choice(Loc, value) is not None or str(value).upper() in BUFFERS:
         fix = f'loc="{BUFFERS.get(str(value).upper(), value)}"'
-    fail(f"got {key}={described(value)}", allowed=", ".join((*_SIZES, *_LAYOUT)), fix=fix, instruction=ALLOC_TILE)
+    fail(
+        f"got {key}={described(value)}",
+        allowed=", ".join((*_SIZES, *_LAYOUT)),
+        fix=fix,
+        instruction=ALLOC_TILE,
+    )
 
 
 def _target_order(layout: dict[str, Any]) -> dict[str, Any]:
@@ -164,9 +175,17 @@ def _listed(what: str, ptr: Any, given: Any, *more: Any) -> list[Any]:
     if isinstance(given, list | tuple):
         if not isinstance(ptr, Pointer):
             _no_pointer(ptr, given)
+        negative = next((n for n in given if isinstance(n, int) and n < 0 and what == "shape"), None)
+        if negative is not None:
+            fix = (
+                f"pto.GlobalTensor({ptr.label}, {tuple(abs(n) if isinstance(n, int) else n for n in given)})"
+            )
+            fail(f"shape: got {negative}", allowed="0 or more", fix=fix if ptr.label.isidentifier() else "")
         return list(given)
     numbers = [v for v in (given, *more) if is_number(v, 0) or isinstance(v, Scalar)]
-    listed = ", ".join(v.label if isinstance(v, Handle) else str(v) for v in (*numbers, *[1] * (len(numbers) == 1)))
+    listed = ", ".join(
+        v.label if isinstance(v, Handle) else str(v) for v in (*numbers, *[1] * (len(numbers) == 1))
+    )
     usable = numbers and isinstance(ptr, Handle) and ptr.label.isidentifier() and what == "shape"
     fix = f"pto.GlobalTensor({ptr.label}, ({listed}))" if usable else ""
     if isinstance(given, Pointer) and isinstance(ptr, list | tuple):
@@ -213,6 +232,10 @@ def global_tensor(
     strides = _listed("strides", ptr, strides)
     if len(strides) != len(extents):
         fix = f"pto.GlobalTensor({ptr.label}, {tuple(shape)})" if ptr.label.isidentifier() else ""
-        fail(f"strides: got {len(strides)} strides of {len(extents)} dimensions", allowed="one for each", fix=fix)
+        fail(
+            f"strides: got {len(strides)} strides of {len(extents)} dimensions",
+            allowed="one for each",
+            fix=fix,
+        )
     view: View = find(MAKE_TENSOR_VIEW)(ptr, extents, list(strides), layout=layout, named=named)
     return view

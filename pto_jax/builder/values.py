@@ -85,6 +85,8 @@ def described(value: Any) -> str:
     """
     if isinstance(value, Handle):
         return value.label if value.label.startswith(("a ", "an ")) else f"{value.label}: {value.type}"
+    if hasattr(value, "node"):
+        return f"the event of {value}"
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, Type):
@@ -99,15 +101,15 @@ def _refused(symbol: str, *, reflected: bool = False) -> Callable[..., NoReturn]
     def refuse(self: TileHandle, *others: Any) -> NoReturn:
         result = user_code.expression()
         tree = result.tree if result is not None else None
-        texts = []
-        if isinstance(tree, ast.BinOp):
-            texts = [ast.unparse(part) for part in (tree.left, tree.right)]
-        elif isinstance(tree, ast.Compare) and len(tree.ops) == 1:
-            texts = [ast.unparse(part) for part in (tree.left, tree.comparators[0])]
+        texts, second = user_code.sides(tree), reflected
+        if isinstance(tree, ast.Compare) and result is not None:
+            # Python asks the right operand of 0 < t with the symbol turned round.
+            second = symbol not in result.text
         mine, other = self.name, str(others[0].name if isinstance(others[0], Handle) else others[0])
         if texts:
-            mine, other = reversed(texts) if reflected else texts
+            mine, other = reversed(texts) if second else texts
         shown = f"{other} {symbol} {mine}" if reflected else f"{mine} {symbol} {other}"
+        shown = result.text if texts and result is not None else shown
         type_ = getattr(others[0], "type", None)
         fix = instead.operation(symbol, mine, self.type, other, type_, reflected=reflected)
         message = f"{shown}: got the tile {mine}, which has no Python operators in a kernel"
@@ -144,7 +146,7 @@ class TileHandle(Handle):
     __lshift__, __rlshift__ = _refused("<<"), _refused("<<", reflected=True)
     __rshift__, __rrshift__ = _refused(">>"), _refused(">>", reflected=True)
     __lt__, __le__, __gt__, __ge__ = map(_refused, ("<", "<=", ">", ">="))
-    __eq__, __ne__ = map(_refused, ("==", "!="))  # type: ignore[assignment]
+    __eq__, __ne__ = map(_refused, ("==", "!="))
     __hash__ = object.__hash__
 
     def _no_array(self, *args: Any, **kwargs: Any) -> NoReturn:
@@ -280,7 +282,7 @@ class View(Handle):
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _no_arithmetic
     __rtruediv__ = __matmul__ = __neg__ = _no_arithmetic
     __lt__ = __le__ = __gt__ = __ge__ = __array__ = __array_ufunc__ = __array_function__ = _no_arithmetic
-    __eq__ = __ne__ = _no_arithmetic  # type: ignore[assignment]
+    __eq__ = __ne__ = _no_arithmetic
     __hash__ = object.__hash__
 
     def __len__(self) -> NoReturn:
@@ -290,6 +292,16 @@ class View(Handle):
         listed = offsets if isinstance(offsets, tuple) else (offsets,)
         if any(isinstance(o, slice) for o in listed):
             fail(f"got a slice of {self.label}", allowed="numbers, or a window", fix=self._window())
+        rank = len(self.shape)
+        if len(listed) != rank:
+            places = [o.label if isinstance(o, Handle) else str(o) for o in listed]
+            numbers = ", ".join((*places, *["0"] * rank)[:rank])
+            fix = f"{self.name}[{numbers}]" if self.name.isidentifier() else ""
+            fail(
+                f"{self.label}[...]: got {len(listed)} numbers",
+                allowed=f"{rank}, one for each dimension",
+                fix=fix,
+            )
         return Indexed(self, listed)
 
     def __setitem__(self, offsets: Any, value: Any) -> NoReturn:
