@@ -15,7 +15,8 @@ from ..errors import Diagnostic, with_article
 from ..files import user_code
 from ..ir import F32, I1, I64, INDEX, AttrValue, DType, ScalarType, Type, VectorType
 from ..isa.memory_scalar import TGETVAL
-from ..isa.traits import cast_name
+from ..isa.signless import computes_on_signless, signless_type
+from ..isa.traits import CAST, cast_name
 from . import instead
 from .argument_types import as_type, element
 from .body import Node, canonical_float, current
@@ -399,12 +400,34 @@ def _emit(
     attributes: dict[str, AttrValue] | None = None,
 ) -> Scalar:
     body = current()
+    inner = signless_type(t) if computes_on_signless(name) else t
+    if computes_on_signless(name):
+        ins = tuple(_signless(handle, place) for handle in ins)
     node = Node(name, ins, attributes=attributes or {}, span=place.span)
     body.emit(node)
-    result: Any = body.define(t, place.target())
+    result: Any = body.define(inner, place.target() if inner == t else None)
     node.results.append(result)
     scalar: Scalar = result
-    return scalar
+    return scalar if inner == t else _seen_as(scalar, t, place)
+
+
+def _signless(handle: Handle, place: Place) -> Handle:
+    """An operand of the arith dialect: of an unsigned integer the signless one of its bits."""
+    body, t = current(), signless_type(handle.type)
+    if t == handle.type:
+        return handle
+    same_bits = body.signless.get(body.use(handle))
+    if same_bits is None or not same_bits.block.open:
+        same_bits = _seen_as(handle, t, Place(place.span))
+        body.signless[handle] = same_bits
+    return same_bits
+
+
+def _seen_as(handle: Handle, t: Type, place: Place) -> Scalar:
+    """An integer as one of another sign, with the same bits."""
+    result = _emit(CAST, (handle,), t, place)
+    current().signless[result] = handle
+    return result
 
 
 def _pair(symbol: str, left: Any, right: Any) -> tuple[Handle, Handle, DType]:
@@ -570,4 +593,6 @@ def cast(value: Any, dtype: str | DType) -> Scalar:
     if source.is_float != target.is_float and INDEX in (source, target):
         handle = _emit(cast_name(source, I64), (handle,), ScalarType(I64), Place(place.span))
         source = I64
+    if signless_type(ScalarType(source)) == signless_type(ScalarType(target)):
+        return _seen_as(handle, ScalarType(target), place)
     return _emit(cast_name(source, target), (handle,), ScalarType(target), place)

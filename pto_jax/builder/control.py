@@ -11,8 +11,9 @@ from typing import Any, NoReturn
 from ..errors import is_number
 from ..files import user_code
 from ..ir import I1, INDEX, KernelKind, ScalarType
+from ..isa.signless import signless_type
 from . import argument_types, body
-from .arith import as_scalar, dtype_of, meant
+from .arith import Scalar, as_scalar, dtype_of, meant
 from .kernels import OpenRegion, Structure
 from .places import fail, here
 from .public import Opener
@@ -38,6 +39,10 @@ class Loop(Structure):
         self.node.groups = (("lb", 1), ("ub", 1), ("step", 1), ("inits", len(inits)))
         self.types = [h.type for h in inits]
         self._counter = ScalarType(d)
+        if signless_type(self._counter) != self._counter:
+            bound = next(h for h in bounds if isinstance(h, Scalar))
+            fix = f'pto.cast({bound.label}, "index")' if bound.label.isidentifier() else ""
+            fail(f"range: got {described(bound)}", allowed="index, or an integer with a sign", fix=fix)
         for handle, what in zip(self.node.ins, ("lower bound", "upper bound", "step"), strict=False):
             if handle.type != self._counter:
                 text = handle.label if handle.label.isidentifier() else ""
