@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import re
 import textwrap
 from itertools import count
+from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
 import pto_jax as pto
+from pto_jax.cli.main import main
 
 HEAD = """\
 import jax, jax.numpy as jnp, math, numpy as np, pto_jax as pto
@@ -436,6 +440,68 @@ def test_the_fix_of_a_call_passes_when_it_is_pasted(call: str, got: str, fixed: 
         eval(call, NAMES)
     assert got in str(caught.value)
     assert eval(fixed.replace("FIX", caught.value.fix), NAMES)
+
+
+def test_a_list_of_traced_numbers_is_made_an_array() -> None:
+    listed = X.tolist()
+    with pytest.raises(pto.PtoError, match="argument 'x': got a list of numbers that are traced") as caught:
+        jax.jit(lambda x: negated(x, X, 3)["y"])(listed)
+    fixed = eval(f"lambda x: negated({caught.value.fix}, y, 3)['y']", {**NAMES, "jax": jax})
+    np.testing.assert_array_equal(jax.jit(fixed)(listed), -X)
+
+
+def test_an_object_that_gives_no_array_is_named_with_its_error() -> None:
+    class Broken:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            raise ValueError("on another device")
+
+    with pytest.raises(
+        pto.ArgumentError, match=r"x': got .*Broken that gives no array \(ValueError: on another"
+    ):
+        negated(Broken(), X, 3)
+
+
+@pytest.mark.parametrize(("grid", "fix"), [("4", "grid=4"), ((2, 2), "grid=4"), (0, "grid=1")], ids=str)
+def test_a_grid_of_other_languages_becomes_a_number_of_blocks(grid: Any, fix: str) -> None:
+    with pytest.raises(pto.ArgumentError) as caught:
+        negated(X, X, 3, grid=grid)
+    assert caught.value.fix == fix and eval(f"negated.compile({fix}).grid", NAMES) == int(fix[5:])
+
+
+#: Command lines with a slip, what the message got, and its fix.
+COMMANDS = {
+    "no file": (["run"], "got no program", "--example add_relu_convert"),
+    "a command with a typo": (["veriffy", "k.pto"], "got 'veriffy'", "verify"),
+    "a profile in capitals": (["verify", "k.pto", "--profile", "A5"], "got 'A5'", "a5"),
+    "no placeholders": (["fuzz", "--dut", "true"], "{program} {inputs} {outputs} missing",
+                        "'true {program} {inputs} {outputs}'"),
+    "an option with a typo": (["fuzz", "--dutt", "true"], "got the unknown arguments --dutt", "--dut"),
+    "UTF-16": (["verify", "wide.pto"], "not UTF-8 text (byte 0 is 0xff)",
+               "iconv -f UTF-16 -t UTF-8 -o utf8.pto wide.pto"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "got", "fix"), COMMANDS.values(), ids=COMMANDS)
+def test_the_fix_of_a_command_line(
+    line: list[str], got: str, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    text = "%z = tneg %x : !pto.tile<f32, 16, 64>\n"
+    Path("wide.pto").write_bytes(text.encode("utf-16"))
+    Path("k.pto").write_text(text)
+    with contextlib.suppress(SystemExit):
+        assert main(line) == 2
+    said = capsys.readouterr().err
+    assert got in said and said.rstrip().endswith(f"; try: {fix}")
+
+
+@pytest.mark.parametrize("text", ["\ufeffTEXT", "TEXT\r\n", "\tTEXT"], ids=["mark", "crlf", "tabs"])
+def test_files_of_other_editors_are_read(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "k.pto"
+    line = "%z = tneg %x : !pto.tile<f32, 16, 64>"
+    file.write_bytes(text.replace("TEXT", line).encode())
+    assert pto.load(file) == pto.parse(line)
 
 
 FLAGS = """\
