@@ -70,7 +70,7 @@ class Template:
         if missing := [n for n in needed if n not in used]:
             added = " ".join(f"{{{n}}}" for n in missing)
             raise ArgumentError(
-                f"command {text!r}: {added} missing",
+                f"command {text!r}: {added} is missing",
                 allowed=f"{named}",
                 fix=f"'{text} {added}'",
             )

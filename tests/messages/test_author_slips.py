@@ -473,7 +473,7 @@ COMMANDS = {
     "no file": (["run"], "got no program", "--example add_relu_convert"),
     "a command with a typo": (["veriffy", "k.pto"], "got 'veriffy'", "verify"),
     "a profile in capitals": (["verify", "k.pto", "--profile", "A5"], "got 'A5'", "a5"),
-    "no placeholders": (["fuzz", "--dut", "true"], "{program} {inputs} {outputs} missing",
+    "no placeholders": (["fuzz", "--dut", "true"], "{program} {inputs} {outputs} is missing",
                         "'true {program} {inputs} {outputs}'"),
     "an option with a typo": (["fuzz", "--dutt", "true"], "got the unknown arguments --dutt", "--dut"),
     "UTF-16": (["verify", "wide.pto"], "not UTF-8 text (byte 0 is 0xff)",
