@@ -128,8 +128,10 @@ def attribute(name: str, mine: str, t: Any) -> str:
     >>> attribute("dtype", "t", TileType(F32, 8, 8)), attribute("exp", "t", TileType(F32, 8, 8))
     ('t.type.dtype', 'pto.texp(t, t)')
     """
-    if not isinstance(t, TileType) or not mine.isidentifier():
+    if not isinstance(t, TileType):
         return ""
+    if not mine.isidentifier():
+        return f"pto.t{name}({mine}, {mine})" if isa.find(f"t{name}") is not None else ""
     if name in _ATTRIBUTES:
         return f"{mine}.{_ATTRIBUTES[name]}"
     if name in ("T", "transpose"):
