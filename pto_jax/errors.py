@@ -319,9 +319,14 @@ class UnknownNameError(PtoError, AttributeError):
     """
 
     def __init__(
-        self, module: str, name: str, known: Callable[[], Iterable[str]], what: str = "attribute"
+        self,
+        module: str,
+        name: str,
+        known: Callable[[], Iterable[str]],
+        what: str = "attribute",
+        of: str = "module",
     ) -> None:
-        super().__init__(f"module {module!r} has no {what} {name!r}")
+        super().__init__(f"{of} {module!r} has no {what} {name!r}")
         self._module, self._name, self._known = module, name, known
 
     def __str__(self) -> str:

@@ -145,12 +145,16 @@ def profile(name: str | Profile) -> Profile:
         return name
     selected = PROFILES.get(name) if isinstance(name, str) else None
     if selected is None:
-        close = nearest(name, PROFILES)
+        named = [p.name for p in PROFILES.values() if _lower(name) in p.arch]
+        chips = [p for word, p in _CHIPS.items() if word in str(name).lower()]
+        close = nearest(name, PROFILES) or next(iter([*named, *chips]), "")
         fix = f'profile="{close}"' if close else ""
         raise ArgumentError(f"unknown profile {name!r}", allowed=", ".join(PROFILES), fix=fix)
     return selected
 
 
+#: Names of chips by their profile.
+_CHIPS = {"950": "a5", "910_95": "a5", "910": "a2a3", "a2": "a2a3"}
 #: What the assembler's option for the architecture may be.
 ARCHITECTURES = ("a2", "a3", "a5")
 #: Devices of A5, by the beginning of their names, and all devices.

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from .. import errors, ir
 from .places import fail
+from .public import public
 from .values import Handle, described
 
 E = TypeVar("E", bound=IntEnum)
@@ -41,9 +42,17 @@ def as_type(given: object, what: str = "type") -> ir.Type:
     if isinstance(given, type) and given in _PYTHON:
         return ir.ScalarType(_PYTHON[given])
     if not isinstance(given, str):
-        fail(f"{what}: got {described(given)}", allowed=f"a type ({_EXAMPLES})")
+        fail(f"{what}: got {described(given)}", allowed=f"a type ({_EXAMPLES})", fix=_pointer(given))
     element = ir.find_dtype(given)
     return ir.ScalarType(element) if element is not None else _parsed(given, what)
+
+
+def _pointer(given: object) -> str:
+    """The type of a pointer that an array, the type of one, or ``ptr`` itself stands for; "" for others."""
+    if getattr(given, "__name__", "") in ("ndarray", "Array", "Tensor", "ptr"):
+        return 'pto.ptr("f32")'
+    d = ir.find_dtype(str(getattr(given, "dtype", "")))
+    return f'pto.ptr("{d}")' if d is not None else ""
 
 
 def _parsed(text: str, what: str) -> ir.Type:
@@ -72,6 +81,7 @@ def element(given: str | ir.DType, what: str = "element type") -> ir.DType:
         fail(f"{what}: {error.got}", allowed=error.allowed, fix=error.fix)
 
 
+@public
 def ptr(dtype: str | ir.DType, space: str | ir.AddressSpace = ir.AddressSpace.GM) -> ir.PtrType:
     """The type of a pointer, by default into global memory; BuildError for an unknown element type or space.
 
@@ -81,6 +91,7 @@ def ptr(dtype: str | ir.DType, space: str | ir.AddressSpace = ir.AddressSpace.GM
     return ir.PtrType(element(dtype), member(ir.AddressSpace, space, "space"))
 
 
+@public
 def tensor_view(dtype: str | ir.DType, *dims: int | None) -> ir.TensorViewType:
     """The type of a view of global memory; None marks an extent known at run time.
 
@@ -89,9 +100,16 @@ def tensor_view(dtype: str | ir.DType, *dims: int | None) -> ir.TensorViewType:
     >>> str(tensor_view("f16", None, 128))
     'tensor_view<?x128xf16>'
     """
-    for n in dims:
+    extents: tuple[Any, ...] = dims
+    for n in extents:
         if n is not None and not errors.is_number(n, 0):
-            fail(f"tensor_view: got the extent {n!r}", allowed="0 or more, or None for one of run time")
+            listed = ", ".join(map(str, n)) if isinstance(n, tuple | list) else ""
+            fix = f'pto.tensor_view("{dtype}", {listed})' if listed else ""
+            fail(
+                f"tensor_view: got the extent {n!r}",
+                allowed="0 or more, or None for one of run time",
+                fix=fix,
+            )
     return ir.TensorViewType(dims, element(dtype))
 
 
@@ -132,6 +150,7 @@ def choice(cls: type[E], given: object) -> E | None:
     return None
 
 
+@public
 def tile_type(
     dtype: str | ir.DType,
     rows: int,
@@ -155,13 +174,9 @@ def tile_type(
     """
     d, place = element(dtype), member(ir.Loc, loc, "loc")
     for what, size in (("rows", rows), ("cols", cols)):
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            run_time = "; valid= takes sizes that are known when the program runs"
-            fail(
-                f"{what}: got {described(size)}",
-                allowed=f"a positive Python integer{run_time if isinstance(size, Handle) else ''}",
-                fix=f"{int(size)}" if isinstance(size, float) and size % 1 == 0 and size >= 1 else "",
-            )
+        if not errors.is_number(size, 1):
+            _no_size(what, size, d, rows, cols)
+    rows, cols = int(rows), int(cols)
     outer, inner, size_of_box = _order(place, blayout, slayout)
     v_row, v_col = (rows, cols) if valid is None else two_sizes(valid, cols)
     return ir.TileType(
@@ -179,6 +194,19 @@ def tile_type(
     )
 
 
+def _no_size(what: str, size: Any, d: ir.DType, rows: Any, cols: Any) -> None:
+    """Refuse rows or columns that are no positive Python integer."""
+    known_later = isinstance(size, Handle)
+    run_time = "; valid= takes sizes that are known when the program runs" if known_later else ""
+    whole = str(size).partition(".0")[0]
+    fix = whole if isinstance(size, float | str) and whole.isdecimal() and int(whole) else ""
+    if isinstance(size, Handle) and size.label.isidentifier():
+        largest = {"rows": (16, cols), "cols": (rows, 64)}[what]
+        region = (size.label, cols) if what == "rows" else (rows, size.label)
+        fix = f'pto.alloc_tile("{d}", {largest[0]}, {largest[1]}, valid=({region[0]}, {region[1]}))'
+    fail(f"{what}: got {described(size)}", allowed=f"a positive Python integer{run_time}", fix=fix)
+
+
 def two_sizes(valid: Any, cols: Any) -> tuple[Any, Any]:
     """``valid=`` as two sizes, each of which is a number, a scalar of the program or None."""
     sizes = tuple(valid) if isinstance(valid, list | tuple) else ()
@@ -187,6 +215,8 @@ def two_sizes(valid: Any, cols: Any) -> tuple[Any, Any]:
     text = valid.label if isinstance(valid, Handle) else str(valid)
     one = isinstance(valid, Handle) or errors.is_number(valid, 0)
     fix = f"valid=({text}, {cols})" if one and isinstance(cols, int) else ""
+    if len(sizes) == 2 and all(isinstance(n, int | float) and n >= 0 and n == int(n) for n in sizes):
+        fix = f"valid=({int(sizes[0])}, {int(sizes[1])})"
     return fail(f"valid: got {described(valid)}", allowed="two sizes, rows and columns", fix=fix)
 
 

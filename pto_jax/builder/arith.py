@@ -9,14 +9,20 @@ from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, NoReturn, TypeAlias
 
-from ..errors import with_article
+import numpy as np
+
+from ..errors import Diagnostic, with_article
 from ..files import user_code
 from ..ir import F32, I1, I64, INDEX, AttrValue, DType, ScalarType, Type, VectorType
-from ..isa.traits import cast_name
+from ..isa.memory_scalar import TGETVAL
+from ..isa.signless import computes_on_signless, signless_type
+from ..isa.traits import CAST, cast_name
+from . import instead
 from .argument_types import as_type, element
 from .body import Node, canonical_float, current
 from .places import Place, fail, here
-from .values import Handle, described
+from .public import public
+from .values import Handle, NoAttributeError, TileHandle, View, described
 
 #: Operation on signed integers and index, on unsigned integers, on floats.
 _BINARY: dict[str, tuple[str, str, str]] = {
@@ -44,6 +50,30 @@ _COMPARE: dict[str, tuple[str, str, str]] = {
     "==": ("eq", "eq", "oeq"),
     "!=": ("ne", "ne", "une"),
 }
+#: Functions of NumPy that its operators call, for numbers of NumPy beside scalars of the program.
+_UFUNCS = {
+    "add": "+",
+    "subtract": "-",
+    "multiply": "*",
+    "divide": "/",
+    "floor_divide": "//",
+    "remainder": "%",
+    "bitwise_and": "&",
+    "bitwise_or": "|",
+    "bitwise_xor": "^",
+    "left_shift": "<<",
+    "right_shift": ">>",
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+    "equal": "==",
+    "not_equal": "!=",
+}
+#: Operands that are indices whatever the instruction.
+_INDICES = ("offsets", "switch")
+#: No float holds an integer of this size.
+_FLOATS_END = 1 << 1024
 _I1 = ScalarType(I1)
 
 
@@ -52,11 +82,15 @@ _Operator: TypeAlias = "Callable[[Scalar, Any], Scalar]"
 
 def _operators(symbol: str) -> tuple[_Operator, _Operator]:
     """The methods of an operator: with the scalar on the left, and on the right."""
-    return (lambda a, b: binary(symbol, a, b)), (lambda a, b: binary(symbol, b, a))
+    # Tiles and views answer themselves.
+    return (
+        lambda a, b: NotImplemented if isinstance(b, TileHandle | View) else binary(symbol, a, b),
+        lambda a, b: binary(symbol, b, a),
+    )
 
 
 def _comparison(symbol: str) -> _Operator:
-    return lambda a, b: compare(symbol, a, b)
+    return lambda a, b: NotImplemented if isinstance(b, TileHandle | View) else compare(symbol, a, b)
 
 
 class Scalar(Handle):
@@ -155,6 +189,60 @@ class Scalar(Handle):
         name = self._text(user_code.expression())
         fail(f"abs({name}): {name} is known when the program runs", fix=f"pto.maximum({name}, -{name})")
 
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **_: Any) -> Any:
+        """Operators with a number of NumPy are those of the program; functions of arrays are refused."""
+        lone = [isinstance(v, np.generic | np.ndarray) and not np.ndim(v) for v in inputs]
+        numbers = [v.item() if one else v for v, one in zip(inputs, lone, strict=True)]
+        written = user_code.expression()
+        called = written is not None and isinstance(written.tree, ast.Call)
+        symbol = _UFUNCS.get(function.__name__, "")
+        if symbol and not called and all(isinstance(v, Handle) or is_number(v) for v in numbers):
+            return (compare if symbol in _COMPARE else binary)(symbol, *numbers)
+        return self._no_array()
+
+    def _no_array(self, *_: Any, **__: Any) -> NoReturn:
+        written = user_code.expression()
+        tree = written.tree if written is not None else None
+        shown = written.text if written is not None else self.label
+        fix = ""
+        if isinstance(tree, ast.Call):
+            last = ast.unparse(tree.func).rpartition(".")[2]
+            listed = ", ".join(map(ast.unparse, tree.args))
+            fix = f"pto.{last}({listed})" if last in ("minimum", "maximum") else ""
+            fix = f"pto.select({listed})" if last == "where" and len(tree.args) == 3 else fix
+        message = f"{shown}: {self._text(written)} is a number that is known when the program runs"
+        span = written.span if written is not None else None
+        fail(message, span, allowed="operators, pto.minimum, pto.maximum, pto.select, pto.cast", fix=fix)
+
+    __array__ = __array_function__ = _no_array
+    __jax_array__ = property(_no_array)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        written = user_code.expression()
+        tree = written.tree if written is not None else None
+        mine = ast.unparse(tree.value) if isinstance(tree, ast.Attribute) else self.label
+        d = "i32" if self.type.dtype.is_float else "f32"
+        fix = {"dtype": f"{mine}.type.dtype", "astype": f'pto.cast({mine}, "{d}")', "item": mine}.get(
+            name, ""
+        )
+        message = f"got the attribute {name!r} of the number {mine}"
+        allowed = "type, name, and operators"
+        raise NoAttributeError(Diagnostic("error", message, here().span, allowed=allowed, fix=fix))
+
+    def __getitem__(self, place: Any) -> NoReturn:
+        fail(f"{self.label}[...]: got {described(self)}", allowed="operators", fix=self._text(None))
+
+    def __divmod__(self, other: Any) -> NoReturn:
+        mine, text = self.label, other.label if isinstance(other, Handle) else repr(other)
+        fail(f"divmod({mine}, {text}): got {described(self)}", allowed="operators",
+             fix=f"({mine} // {text}, {mine} % {text})")  # fmt: skip
+
+    def __rpow__(self, base: Any) -> NoReturn:
+        fix = f"1 << {self.label}" if base == 2 and self.label.isidentifier() else ""
+        fail(f"{base!r} ** {self.label}: got {described(self)}", allowed="products and shifts", fix=fix)
+
     def __pow__(self, other: Any) -> NoReturn:
         result = user_code.expression()
         base = (
@@ -174,8 +262,13 @@ def _of_condition(found: user_code.Expression) -> str:
     """What the builder has for an expression that Python takes as a truth value, "" where it has nothing."""
     tree = found.tree
     match tree:
-        case ast.Call(ast.Name("min" | "max" as name), [_, _] as args):
-            return f"pto.{name}imum({', '.join(map(ast.unparse, args))})"
+        case ast.Call(ast.Name("min" | "max" as name), [_, _, *_] as args):
+            text, *rest = map(ast.unparse, args)
+            for other in rest:
+                text = f"pto.{name}imum({text}, {other})"
+            return text
+        case ast.Compare(left, [ast.In()], [ast.Tuple(values) | ast.List(values)]) if values:
+            return " | ".join(f"({ast.unparse(left)} == {ast.unparse(v)})" for v in values)
         case ast.IfExp(test, body, other):
             return f"pto.select({ast.unparse(test)}, {ast.unparse(body)}, {ast.unparse(other)})"
         case ast.UnaryOp(ast.Not(), operand):
@@ -200,21 +293,24 @@ def literal(value: Any, d: DType, what: str, instruction: str | None = None) -> 
     elif isinstance(value, Integral) and d != I1:
         number = operator.index(value)
         if d.is_float:
-            return float(number)
+            # An integer beyond all floats is one that the type does not hold.
+            return float(number) if abs(number) < _FLOATS_END else _unfit(value, d, what, instruction)
         result = number if -(1 << (d.bits - 1)) <= number < 1 << d.bits else None
     elif isinstance(value, Real) and d.is_float:
         return canonical_float(float(value))
-    if result is None:
-        allowed = "True or False" if d == I1 else f"{with_article(d)} value or a number that fits {d}"
-        fail(f"{what}: got {value!r}", allowed=allowed, fix=meant(value, d), instruction=instruction)
-    return result
+    return _unfit(value, d, what, instruction) if result is None else result
+
+
+def _unfit(value: Any, d: DType, what: str, instruction: str | None) -> NoReturn:
+    allowed = "True or False" if d == I1 else f"{with_article(d)} value or a number that fits {d}"
+    fail(f"{what}: got {value!r:.60}", allowed=allowed, fix=meant(value, d), instruction=instruction)
 
 
 def meant(value: Any, d: DType) -> str:
     """The number of a type that another one, or a text, stands for; "" where there is none."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return ""
     if d == I1:
         return str(number != 0)
@@ -228,26 +324,47 @@ def is_number(value: object) -> bool:
 
 def as_scalar(value: Any, d: DType, what: str, instruction: str | None = None) -> Handle:
     """A scalar operand: a value of the program, or a Python number as a constant of type ``d``."""
-    if isinstance(value, Handle):
+    if isinstance(value, Handle) and isinstance(value.type, ScalarType):
+        if d == INDEX and value.type.dtype != INDEX and what in _INDICES:
+            fix = f'pto.cast({value.label}, "index")' if value.label.isidentifier() else ""
+            fail(f"{what}: got {described(value)}", allowed="an index", fix=fix, instruction=instruction)
         return value
     if not is_number(value):
-        fail(
-            f"{what}: got {described(value)}", allowed="a scalar or a Python number", instruction=instruction
-        )
+        _no_scalar(value, what, d, instruction)
     return current().constant(literal(value, d, what, instruction), ScalarType(d))
 
 
-def dtype_of(value: Any) -> DType:
+def _no_scalar(value: Any, what: str, d: DType = INDEX, instruction: str | None = None) -> NoReturn:
+    """Refuse a value that is no scalar; of a tile the fix is its first element."""
+    label = value.label if isinstance(value, TileHandle) else ""
+    first, own = f"pto.{TGETVAL}({label}, 0)", getattr(getattr(value, "type", None), "dtype", d)
+    fix = first if own == d else f"{first} > 0" if d == I1 else f'pto.cast({first}, "{d}")'
+    fix = fix if label.isidentifier() and what != "select" else _whole(value, d)
+    if isinstance(value, tuple | list) and len(value) and isinstance(value[-1], Scalar):
+        fix = "one of them, as in: for i, value in loop:"
+    allowed = "a scalar or a Python number"
+    fail(f"{what}: got {described(value)}", allowed=allowed, fix=fix, instruction=instruction)
+
+
+def _whole(value: Any, d: DType) -> str:
+    """The number that a text stands for, "" for other values."""
+    if not isinstance(value, str):
+        return ""
+    return str(int(value, 16)) if value.lower().startswith("0x") and value[2:].isalnum() else meant(value, d)
+
+
+def dtype_of(value: Any, what: str = "scalar") -> DType:
     """The element type of a scalar; of Python numbers index, f32 and i1."""
     if isinstance(value, Handle):
         if isinstance(value.type, ScalarType):
             return value.type.dtype
-        fail(f"got {described(value)}", allowed="a scalar or a Python number")
+        _no_scalar(value, what)
     if isinstance(value, bool):
         return I1
     return INDEX if isinstance(value, Integral) else F32
 
 
+@public
 def constant(value: Any, type: Any = None) -> Scalar:
     """A constant at this place of the program; operands that are Python numbers need none.
 
@@ -283,19 +400,41 @@ def _emit(
     attributes: dict[str, AttrValue] | None = None,
 ) -> Scalar:
     body = current()
+    inner = signless_type(t) if computes_on_signless(name) else t
+    if computes_on_signless(name):
+        ins = tuple(_signless(handle, place) for handle in ins)
     node = Node(name, ins, attributes=attributes or {}, span=place.span)
     body.emit(node)
-    result: Any = body.define(t, place.target())
+    result: Any = body.define(inner, place.target() if inner == t else None)
     node.results.append(result)
     scalar: Scalar = result
-    return scalar
+    return scalar if inner == t else _seen_as(scalar, t, place)
+
+
+def _signless(handle: Handle, place: Place) -> Handle:
+    """An operand of the arith dialect: of an unsigned integer the signless one of its bits."""
+    body, t = current(), signless_type(handle.type)
+    if t == handle.type:
+        return handle
+    same_bits = body.signless.get(body.use(handle))
+    if same_bits is None or not same_bits.block.open:
+        same_bits = _seen_as(handle, t, Place(place.span))
+        body.signless[handle] = same_bits
+    return same_bits
+
+
+def _seen_as(handle: Handle, t: Type, place: Place) -> Scalar:
+    """An integer as one of another sign, with the same bits."""
+    result = _emit(CAST, (handle,), t, place)
+    current().signless[result] = handle
+    return result
 
 
 def _pair(symbol: str, left: Any, right: Any) -> tuple[Handle, Handle, DType]:
     """Two operands of one type; a Python number takes the type of the other."""
     first, second = isinstance(left, Handle), isinstance(right, Handle)
-    d = dtype_of(left if first or not second else right)
-    if first and second and dtype_of(right) != d:
+    d = dtype_of(left if first or not second else right, symbol)
+    if first and second and dtype_of(right, symbol) != d:
         fail(
             f"{symbol}: got {described(left)}, and {described(right)}",
             allowed="one type",
@@ -306,8 +445,8 @@ def _pair(symbol: str, left: Any, right: Any) -> tuple[Handle, Handle, DType]:
         result = user_code.expression()
         tree = result.tree if result is not None else None
         fix = ""
-        if isinstance(tree, ast.BinOp):
-            sides = [ast.unparse(tree.left), ast.unparse(tree.right)]
+        sides = user_code.sides(tree)
+        if sides:
             sides[second] = f'pto.cast({sides[second]}, "f32")'
             fix = f"{sides[0]} {symbol} {sides[1]}"
         fail(f"{symbol}: got {number} beside {with_article(d)}", allowed=f"numbers that fit {d}", fix=fix)
@@ -317,10 +456,9 @@ def _pair(symbol: str, left: Any, right: Any) -> tuple[Handle, Handle, DType]:
 def _of_one_type(symbol: str, left: DType, right: DType) -> str:
     """The operation of the user's code with one side converted: to the float where there is one."""
     result = user_code.expression()
-    tree = result.tree if result is not None else None
-    if not isinstance(tree, ast.BinOp):
+    sides = user_code.sides(result.tree if result is not None else None)
+    if not sides:
         return ""
-    sides = [ast.unparse(tree.left), ast.unparse(tree.right)]
     at, target = (0, right) if right.is_float and not left.is_float else (1, left)
     sides[at] = f'pto.cast({sides[at]}, "{target}")'
     return f" {symbol} ".join(sides)
@@ -363,6 +501,7 @@ def negative(value: Scalar) -> Scalar:
     return binary("-", 0, value)
 
 
+@public
 def minimum(left: Any, right: Any) -> Scalar:
     """The smaller of two scalars of one type, one of which may be a Python number; NaN where one is NaN.
 
@@ -374,6 +513,7 @@ def minimum(left: Any, right: Any) -> Scalar:
     return binary("minimum", left, right)
 
 
+@public
 def maximum(left: Any, right: Any) -> Scalar:
     """The larger of two scalars of one type, one of which may be a Python number; NaN where one is NaN.
 
@@ -385,6 +525,7 @@ def maximum(left: Any, right: Any) -> Scalar:
     return binary("maximum", left, right)
 
 
+@public
 def ceildiv(left: Any, right: Any) -> Scalar:
     """A quotient of integers of one type, rounded up; BuildError for floats.
 
@@ -396,6 +537,7 @@ def ceildiv(left: Any, right: Any) -> Scalar:
     return binary("ceildiv", left, right)
 
 
+@public
 def floordiv(left: Any, right: Any) -> Scalar:
     """A quotient of integers of one type, rounded down; BuildError for floats.
 
@@ -407,6 +549,7 @@ def floordiv(left: Any, right: Any) -> Scalar:
     return binary("floordiv", left, right)
 
 
+@public
 def select(condition: Any, yes: Any, no: Any) -> Scalar:
     """One of two scalars of one type, by a condition of type i1; BuildError for another type.
 
@@ -418,11 +561,13 @@ def select(condition: Any, yes: Any, no: Any) -> Scalar:
     place = here()
     chosen = as_scalar(condition, I1, "select")
     if dtype_of(chosen) != I1:
-        fail(f"select: got the condition {described(chosen)}", place.span, allowed="i1")
+        fix = f"{chosen.label} != 0" if chosen.label.isidentifier() else ""
+        fail(f"select: got the condition {described(chosen)}", place.span, allowed="i1", fix=fix)
     a, b, d = _pair("select", yes, no)
     return _emit("arith.select", (chosen, a, b), ScalarType(d), place)
 
 
+@public
 def cast(value: Any, dtype: str | DType) -> Scalar:
     """A scalar as another type: widened, truncated, rounded, or read as its bits.
 
@@ -437,7 +582,10 @@ def cast(value: Any, dtype: str | DType) -> Scalar:
     """
     place = here()
     target = element(dtype)
-    source = dtype_of(value)
+    if isinstance(value, TileHandle):
+        fail(f"cast: got {described(value)}", allowed="a scalar or a Python number",
+             fix=instead.converted(value.label, value.type, target))  # fmt: skip
+    source = dtype_of(value, "cast")
     handle = as_scalar(value, source, "cast")
     if source == target:
         assert isinstance(handle, Scalar)
@@ -445,4 +593,6 @@ def cast(value: Any, dtype: str | DType) -> Scalar:
     if source.is_float != target.is_float and INDEX in (source, target):
         handle = _emit(cast_name(source, I64), (handle,), ScalarType(I64), Place(place.span))
         source = I64
+    if signless_type(ScalarType(source)) == signless_type(ScalarType(target)):
+        return _seen_as(handle, ScalarType(target), place)
     return _emit(cast_name(source, target), (handle,), ScalarType(target), place)

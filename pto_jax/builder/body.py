@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 from ..errors import Span
 from ..ir import Attrs, AttrValue, Form, Function, Op, Region, ScalarType, Type, attrs
+from ..isa.signless import signless_type
+from ..isa.traits import CAST
 from ..profiles import Profile
 from .places import fail, here
 from .values import Handle, Owner, Scope
@@ -111,6 +113,13 @@ class Functions(Protocol):
         """The function of a kernel, built once."""
 
 
+class Checked(Protocol):
+    """An operation with regions."""
+
+    def check(self) -> None:
+        """Raise BuildError where regions are missing."""
+
+
 class Body:
     """One function under construction."""
 
@@ -134,6 +143,10 @@ class Body:
         self._constants: dict[tuple[Type, str], Handle] = {}
         self._constant_nodes: dict[Handle, Node] = {}
         self._used: dict[Handle, None] = {}
+        #: Unsigned integers by the signless ones of the same bits.
+        self.signless: dict[Handle, Handle] = {}
+        #: The operations with regions, which are checked to have them at the end.
+        self.structures: list[Checked] = []
         self.args = tuple(self.define(t, n) for n, t in args)
 
     # -- names and values ----------------------------------------------------------------------------
@@ -181,11 +194,15 @@ class Body:
         """A constant at the head of the function, one for each value and type."""
         key = (t, repr(value))
         if key not in self._constants:
+            same_bits = signless_type(t)
+            ins = () if same_bits == t else (self.constant(value, same_bits),)
             handle = self._make_handle(self, self.root, t, self.fresh(_constant_name(value, t)))
             self._constants[key] = handle
-            self._constant_nodes[handle] = Node(
-                "arith.constant", results=[handle], attributes={"value": value}, span=here().span
-            )
+            node = Node("arith.constant", results=[handle], attributes={"value": value}, span=here().span)
+            if ins:
+                node.name, node.ins, node.attributes = CAST, ins, {}
+                self.signless[handle] = ins[0]
+            self._constant_nodes[handle] = node
         return self._constants[key]
 
     # -- operations and regions ----------------------------------------------------------------------
@@ -203,7 +220,11 @@ class Body:
         return node
 
     def _keep(self, handles: Iterable[Handle]) -> None:
-        self._used.update((h, None) for h in handles if h in self._constant_nodes)
+        for handle in handles:
+            node = self._constant_nodes.get(handle)
+            if node is not None:
+                self._keep(node.ins)
+                self._used[handle] = None
 
     def enter(self, block: Block) -> None:
         """Make a region the current one, which operations are added to."""
@@ -238,6 +259,8 @@ class Body:
     def finish(self, attributes: Attrs, *, private: bool = False) -> Function:
         """The function, with ``return`` at its end."""
         self.expect(self.root)
+        for structure in self.structures:
+            structure.check()
         values = self.returned or ()
         self.returned = None
         self.emit(Node("return", values, span=self.span))

@@ -11,13 +11,14 @@ from typing import Any, NoReturn
 from .. import isa
 from ..errors import nearest
 from ..files import user_code
-from ..ir import F32, INDEX, AttrValue, DType, Form, ScalarType, Symbol, Type, find_dtype
+from ..ir import F32, INDEX, AttrValue, DType, Form, PtrType, ScalarType, Symbol, Type, find_dtype
 from ..isa.bind import accepts
+from ..isa.irregular import TPRINT
 from ..text import formats
-from . import argument_types, arith, synchronise
+from . import argument_types, arith, instead, synchronise
 from .body import NO_PROGRAM, WHERE_PROGRAMS, Node, building, current
 from .places import Place, fail, here
-from .values import Handle, Indexed, described
+from .values import Handle, Indexed, TileHandle, described
 
 
 def tile_function(instruction: isa.Instruction) -> Callable[..., Any]:
@@ -56,7 +57,7 @@ _Signature = tuple[tuple[str, ...], tuple[str, ...]]
 #: Destinations, sources, and the objects by operand name.
 _Overload = tuple[tuple[str, ...], tuple[str, ...], dict[str, Any]]
 #: Arguments of calls whose orders are tried for a fix.
-_MOST_ARGUMENTS = 4
+MOST_ARGUMENTS = 4
 
 
 @cache
@@ -180,7 +181,7 @@ class _Call:
             self.fail(
                 f"got {described(value)}; allowed: {KINDS.get(kind, kind)}",
                 operand,
-                self.proposed(args) or _with_array(value, args, kind),
+                self.proposed(args) or _with_array(value, args, kind) or _viewed(value, args, kind),
             )
         arguments = [*map(described, args), *(f"{k}={described(v)}" for k, v in self.operands.items())]
         wanted = dict.fromkeys(self.listed(*s) for s in signatures(self.instruction))
@@ -194,9 +195,16 @@ class _Call:
         """
         written = user_code.expression()
         call = written.tree if written is not None else None
-        if not isinstance(call, ast.Call) or len(call.args) != len(args) or len(args) > _MOST_ARGUMENTS:
+        if not isinstance(call, ast.Call) or len(call.args) != len(args) or len(args) > MOST_ARGUMENTS:
             return ""
-        pairs = list(zip(args, map(ast.unparse, call.args), strict=True))
+        texts = list(map(ast.unparse, call.args))
+        if (
+            len(args) == 1
+            and isinstance(args[0], list | tuple)
+            and isinstance(call.args[0], ast.List | ast.Tuple)
+        ):
+            args, texts = args[0], list(map(ast.unparse, call.args[0].elts))
+        pairs = [_of_event(*pair) for pair in zip(args, texts, strict=True)]
         keywords = list(map(ast.unparse, call.keywords))
         counts = {len(self.listed(*s)) for s in signatures(self.instruction)}
         fewer = (pairs[:n] for n in sorted(counts, reverse=True) if n < len(pairs))
@@ -272,6 +280,28 @@ class _Call:
             return self.types
         types = [declared_type(self.instruction.operand(n), {}) for n in destinations]
         return tuple(t for t in types if t is not None)
+
+
+def _of_event(value: Any, text: str) -> tuple[Any, str]:
+    """The tile that an instruction writes for its event, other arguments as they are."""
+    outs = value.node.outs if isinstance(value, synchronise.Event) else ()
+    return (outs[0], outs[0].label) if outs and outs[0].label.isidentifier() else (value, text)
+
+
+def _viewed(value: Any, args: Sequence[Any], kind: str) -> str:
+    """The call with a view of a pointer, as large as the tile beside it; of a printed number its format."""
+    written = user_code.expression()
+    call = written.tree if written is not None else None
+    if not isinstance(call, ast.Call) or not isinstance(value, Handle) or not value.label.isidentifier():
+        return ""
+    if isinstance(value.type, ScalarType) and ast.unparse(call.func).rpartition(".")[2] == TPRINT.name:
+        return instead.printed(value.label, value.type)
+    tile = next((a for a in args if isinstance(a, TileHandle)), None)
+    if kind != "gm" or not isinstance(value.type, PtrType) or tile is None:
+        return ""
+    view = f"pto.GlobalTensor({value.label}, {tile.shape})"
+    texts = [view if a is value else ast.unparse(t) for a, t in zip(args, call.args, strict=False)]
+    return f"{ast.unparse(call.func)}({', '.join(texts)})"
 
 
 def _with_array(value: Any, args: Sequence[Any], kind: str) -> str:
@@ -357,7 +387,7 @@ def attributes_of(instruction: isa.Instruction, given: Mapping[str, Any]) -> dic
             fail(
                 f"got the keyword {key!r}",
                 allowed=f"operands {operands or 'none'}, attributes {names}, and wait, type, named",
-                fix=_keyword(instruction, key, value),
+                fix=_keyword(instruction, key, value) or _operand(instruction, key),
                 instruction=instruction.name,
             )
         if attribute.name in values:
@@ -369,6 +399,22 @@ def attributes_of(instruction: isa.Instruction, given: Mapping[str, Any]) -> dic
         if value is not None:
             values[attribute.name] = attribute_value(instruction.name, attribute, value)
     return values
+
+
+def _operand(instruction: isa.Instruction, key: str) -> str:
+    """The call with the value of an unknown keyword as the operand that it leaves out, "" for other calls."""
+    written = user_code.expression()
+    call = written.tree if written is not None else None
+    if not isinstance(call, ast.Call) or any(k.arg is None for k in call.keywords):
+        return ""
+    value = next(ast.unparse(k.value) for k in call.keywords if k.arg == key)
+    rest = [f"{k.arg}={ast.unparse(k.value)}" for k in call.keywords if k.arg != key]
+    first = key in ("out", "output", "result", "dest")
+    args = list(map(ast.unparse, call.args))
+    texts = [value, *args, *rest] if first else [*args, value, *rest]
+    counts = {len(d) + len(form) for d, form in signatures(instruction)}
+    fits = len(args) + 1 in counts
+    return f"pto.{python_name(instruction.name)}({', '.join(texts)})" if fits else ""
 
 
 def _keyword(instruction: isa.Instruction, key: str, value: Any) -> str:
@@ -397,7 +443,10 @@ def attribute_value(name: str, attribute: isa.Attribute, given: Any) -> AttrValu
     if wanted is int and isinstance(given, str) and given.upper().startswith("EVENT_ID"):
         given = int(given[8:]) if given[8:].isdecimal() else given
     if isinstance(given, bool) != (wanted is bool) or not isinstance(given, wanted):
-        fail(f"{what}: got {described(given)}", allowed=wanted.__name__, instruction=name)
+        handle = given if wanted is str else None
+        shown = isinstance(handle, Handle) and handle.label.isidentifier()
+        fix = instead.printed(handle.label, handle.type) if isinstance(handle, Handle) and shown else ""
+        fail(f"{what}: got {described(given)}", allowed=wanted.__name__, instruction=name, fix=fix)
     value: AttrValue = given
     return value
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
+import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
+from ..errors import is_number
+from ..files import user_code
 from ..ir import I1, INDEX, KernelKind, ScalarType
+from ..isa.signless import signless_type
 from . import argument_types, body
-from .arith import as_scalar, dtype_of
+from .arith import Scalar, as_scalar, dtype_of, meant
 from .kernels import OpenRegion, Structure
 from .places import fail, here
+from .public import Opener
 from .values import Handle, described
 
 
@@ -17,21 +24,49 @@ class Loop(Structure):
     """A counted loop, run with ``for``; :func:`range` makes it."""
 
     name = "scf.for"
+    usage = "for i in pto.range(...):"
+
+    def missing(self) -> str:
+        """A loop over the range where there is none."""
+        return "" if self.node.regions else f"for i in {self._written}:"
 
     def __init__(self, lower: Any, upper: Any, step: Any, carried: Sequence[Any]) -> None:
         bounds = (lower, upper, step)
-        d = next((dtype_of(b) for b in bounds if isinstance(b, Handle)), INDEX)
+        d = next((dtype_of(b, "range") for b in bounds if isinstance(b, Handle)), INDEX)
         super().__init__()
         inits = [b if isinstance(b, Handle) else as_scalar(b, dtype_of(b), "carried") for b in carried]
         self.node.ins = [*(as_scalar(b, d, "range") for b in bounds), *inits]
         self.node.groups = (("lb", 1), ("ub", 1), ("step", 1), ("inits", len(inits)))
         self.types = [h.type for h in inits]
         self._counter = ScalarType(d)
+        if signless_type(self._counter) != self._counter:
+            bound = next(h for h in bounds if isinstance(h, Scalar))
+            fix = f'pto.cast({bound.label}, "index")' if bound.label.isidentifier() else ""
+            fail(f"range: got {described(bound)}", allowed="index, or an integer with a sign", fix=fix)
         for handle, what in zip(self.node.ins, ("lower bound", "upper bound", "step"), strict=False):
             if handle.type != self._counter:
-                fail(f"{what}: got {described(handle)}", allowed=f"{d}, as the other bounds")
+                text = handle.label if handle.label.isidentifier() else ""
+                fix = f'pto.cast({text}, "{d}")' if text and isinstance(handle.type, ScalarType) else ""
+                fail(f"{what}: got {described(handle)}", allowed=f"{d}, as the other bounds", fix=fix)
+
+    def _in_python(self, *_: Any) -> NoReturn:
+        """Refuse a function of Python that counts passes: the body is built once, for all of them."""
+        written = user_code.expression()
+        subject = written.text if written is not None else "got a loop of the program"
+        fail(f"{subject}: the body of a loop is built once, for all its passes", allowed=self.usage,
+             fix=_plain_loop(here().span.text) or self.missing())  # fmt: skip
+
+    __len__ = __reversed__ = __getitem__ = __contains__ = _in_python
+
+    def __bool__(self) -> bool:
+        return True
 
     def __iter__(self) -> Iterator[Any]:
+        written = user_code.expression()
+        if written is not None and isinstance(written.tree, ast.Call):
+            function = written.tree.func
+            if isinstance(function, ast.Name) and function.id in _BUILTINS:
+                self._in_python()
         if self.node.regions:
             fail(f"the loop ({self.node.span}) was run before", allowed="once")
         return self._pass(here().variables)
@@ -50,6 +85,22 @@ class Loop(Structure):
         self.complete()
 
 
+#: Functions of Python that take the passes of a loop one by one.
+_BUILTINS = frozenset(("enumerate", "zip", "list", "tuple", "set", "sorted", "map", "filter", "sum", "max",
+                       "min", "any", "all", "iter", "dict"))  # fmt: skip
+_COUNTED = re.compile(r"\s*for (\w+), (\w+) in enumerate\((.*)\):.*")
+_LISTED = re.compile(r"\s*for (\w+) in \w+\((.*)\):.*")
+
+
+def _plain_loop(line: str) -> str:
+    """A ``for`` over a function of Python around a range, without the function; "" for other lines."""
+    counted, listed = _COUNTED.fullmatch(line), _LISTED.fullmatch(line)
+    if counted is not None:
+        return f"\nfor {counted[2]} in {counted[3]}:\n    {counted[1]} = {counted[2]}"
+    return f"for {listed[1]} in {listed[2]}:" if listed is not None else ""
+
+
+@Opener
 def range(lower: Any, upper: Any = None, step: Any = 1, *, carried: Any = ()) -> Loop:
     """A loop of the program, for use with ``for``; bounds are numbers or scalars of the program.
 
@@ -76,6 +127,12 @@ class Branch(Structure):
     """A branch with ``with``; :func:`if_` makes it, and :func:`else_` its other side."""
 
     name = "scf.if"
+    usage = "with pto.if_(condition):, and with pto.else_(): directly below it where the branch gives values"
+
+    def missing(self) -> str:
+        """The branch, or its other side where the first one gives values."""
+        unanswered = self.types and len(self.node.regions) == 1
+        return "with pto.else_():" if unanswered else super().missing()
 
     def __init__(self, condition: Any) -> None:
         chosen = as_scalar(condition, I1, "if_")
@@ -100,6 +157,7 @@ class Branch(Structure):
         return OpenRegion(self, "the other branch", last=True)
 
 
+@Opener
 def if_(condition: Any) -> Branch:
     """Operations that are executed where a condition holds; :func:`else_` gives those for the other case.
 
@@ -120,6 +178,7 @@ def if_(condition: Any) -> Branch:
     return Branch(condition)
 
 
+@Opener
 def else_() -> OpenRegion:
     """Open the region for the case that the condition of the branch directly before does not hold.
 
@@ -143,10 +202,25 @@ def else_() -> OpenRegion:
     return branch.else_()
 
 
+def _letters(count: int) -> list[str]:
+    """Names for some values."""
+    return list("xyzuvw"[:count]) if count <= 6 else [f"x{i}" for i in builtins.range(count)]
+
+
 class While(Structure):
     """A loop that runs while a condition holds; :func:`while_` makes it."""
 
     name = "scf.while"
+    usage = "loop = pto.while_(x), with loop.test() as (x,): ... loop.condition(...), with loop.do() as (x,):"
+
+    def missing(self) -> str:
+        """The next of its two regions."""
+        loop = self.place.target() or "loop"
+        made = "" if self.place.target() else f"\n{loop} = {self._written}\n"
+        names = ", ".join(_letters(len(self._inits)))
+        opened = f" as ({names},):" if names else ":"
+        regions = ("test", "do")[len(self.node.regions) :]
+        return f"{made}with {loop}.{regions[0]}(){opened}" if regions else ""
 
     def __init__(self, carried: Sequence[Any]) -> None:
         handles = [v if isinstance(v, Handle) else as_scalar(v, dtype_of(v), "while_") for v in carried]
@@ -192,6 +266,7 @@ class While(Structure):
         return handles
 
 
+@Opener
 def while_(*carried: Any) -> While:
     """A loop whose number of passes its values decide.
 
@@ -214,14 +289,24 @@ class Switch(Structure):
     """A choice between numbered regions; :func:`switch` makes it."""
 
     name = "scf.index_switch"
+    usage = "choice = pto.switch(n), with choice.case(0): and at last with choice.default():"
+
+    def missing(self) -> str:
+        """The region of the numbers without a case."""
+        choice = self.place.target()
+        made = "" if choice else f"\nchoice = {self._written}\n"
+        return "" if self._complete else f"{made}with {choice or 'choice'}.default():"
 
     def __init__(self, index: Any) -> None:
         super().__init__([as_scalar(index, INDEX, "switch")])
         self._cases: list[int] = []
         self.node.attributes = {"cases": ()}
 
-    def case(self, number: int) -> OpenRegion:
-        """What is executed for a number."""
+    def case(self, number: Any) -> OpenRegion:
+        """What is executed for a number, a Python integer."""
+        if not is_number(number, -(1 << 63)):
+            fail(f"case: got {described(number)}", allowed="an integer", fix=meant(number, INDEX))
+        number = int(number)
         if number in self._cases:
             fail(f"got a second case {number}", allowed="one of each number")
         self._cases.append(number)
@@ -233,6 +318,7 @@ class Switch(Structure):
         return OpenRegion(self, "the default", last=True)
 
 
+@Opener
 def switch(index: Any) -> Switch:
     """A choice by a number, an index of the program or of Python.
 
@@ -260,6 +346,7 @@ class Execute(Structure):
     name = "scf.execute_region"
 
 
+@Opener
 def region() -> OpenRegion:
     """A region of its own, which gives results to what follows it.
 
@@ -285,6 +372,7 @@ class Section(Structure):
         super().__init__()
 
 
+@Opener
 def section(kind: str | KernelKind) -> OpenRegion:
     """The part of a function that one kind of core executes: ``"cube"`` or ``"vector"``.
 

@@ -1,10 +1,15 @@
 """Operations with a syntax of their own as Python functions, made from their syntax entries."""
 
+import ast
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import permutations
 from typing import Any, NoReturn
 
 from .. import ir, isa
+from ..errors import BuildError, nearest
+from ..files import user_code
 from ..isa.bind import accepts
 from ..text.formats import (
     IMPLIED_TYPES,
@@ -21,7 +26,7 @@ from ..text.formats import (
 )
 from . import argument_types, arith, places, synchronise
 from .body import Node, current
-from .calls import KINDS, attributes_of, declared_type, document, python_name, renamed
+from .calls import KINDS, MOST_ARGUMENTS, attributes_of, declared_type, document, python_name, renamed
 from .values import Handle, described
 
 
@@ -71,10 +76,14 @@ class Call:
         self.type = kwargs.pop("type", None)
         self.place = renamed(place, kwargs.pop("named", None))
         self.kwargs = kwargs
+        self.args: tuple[Any, ...] = ()
+        #: Whether the call is tried for a fix: its own errors need none.
+        self.tried = False
 
     def build(self, args: Sequence[Any]) -> Any:
         """Add the operation; its result, or an event where it runs on a pipe of its own."""
         body = current()
+        self.args = tuple(args)
         operands, attributes = self.assigned(args)
         ins: list[Handle] = []
         groups: list[tuple[str, int]] = []
@@ -183,7 +192,62 @@ class Call:
             self.place.span,
             allowed=f"{python_name(self.name)}({', '.join(listed)}), and wait, type, named",
             instruction=self.name,
+            fix=self.proposed(),
         )
+
+    def proposed(self) -> str:
+        """The call as written with its arguments in another order or by other names, or completed."""
+        written = user_code.expression()
+        call = written.tree if written is not None and not self.tried else None
+        if (
+            not isinstance(call, ast.Call)
+            or len(call.args) != len(self.args)
+            or len(self.args) > MOST_ARGUMENTS
+        ):
+            return ""
+        pairs = list(zip(self.args, map(ast.unparse, call.args), strict=True))
+        words = {k.arg: ast.unparse(k.value) for k in call.keywords if k.arg}
+        names = {k: k if k in self.slots else nearest(k, self.slots) or k for k in self.kwargs}
+        keywords = {names[k]: (v, words.get(k, repr(v))) for k, v in self.kwargs.items()}
+        for order in permutations(pairs):
+            placed = dict(zip((n for n in self.slots if n not in keywords), order, strict=False))
+            missing = {n: (v, repr(v)) for n, v in self.examples({**keywords, **placed}).items()}
+            if len(placed) == len(order) and self.fits({**placed, **keywords, **missing}):
+                count = len(placed) + (len(missing) if not keywords else 0)
+                every = {**placed, **missing}
+                texts = [every[n][1] for n in list(self.slots) if n in every][:count]
+                texts += [f"{n}={t}" for n, (_, t) in keywords.items()]
+                texts += [f"{n}={t}" for n, (_, t) in missing.items()] if keywords else []
+                return f"pto.{python_name(self.name)}({', '.join(texts)})"
+        return ""
+
+    def examples(self, given: Mapping[str, tuple[Any, str]]) -> dict[str, Any]:
+        """Values of the arguments that a call leaves out, as far as the others tell them."""
+        values = {n: v for n, (v, _) in given.items()}
+        shape = next((v for n, v in values.items() if n == "shape" and isinstance(v, list | tuple)), ())
+        view = getattr(values.get("view"), "shape", ())
+        numbers = all(isinstance(n, int) for n in (*shape, *view))
+        known = {"event": 0, "pipe": "PIPE_ALL", "offset": 0}
+        if numbers and shape:
+            known["strides"] = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+        if numbers and view:
+            known |= {"offsets": [0] * len(view), "sizes": list(view)}
+        return {n: known[n] for n, (_, optional) in self.slots.items()
+                if n in known and n not in values and not optional}  # fmt: skip
+
+    def fits(self, arguments: Mapping[str, tuple[Any, str]]) -> bool:
+        """Whether the operation can be built with these arguments by name."""
+        values = {n: v for n, (v, _) in arguments.items()}
+        call = Call(self.fmt, self.instruction, self.place, dict(values))
+        call.tried = True
+        try:
+            operands, attributes = call.assigned(())
+            for name, value in operands.items():
+                call.operand(name, value, operands)
+            call.result(operands, attributes)
+        except BuildError:
+            return False
+        return True
 
     def attribute(self, item: AttrItem, value: Any) -> ir.AttrValue:
         """An attribute of the syntax as programs hold it: pipes, events and predicates by name or member.
@@ -193,6 +257,8 @@ class Call:
         what = f"{self.name}: {item.name}"
         match item.kind:
             case "pipe":
+                if argument_types.choice(ir.Pipe, value) is None and self.proposed():
+                    self.wrong(f"{item.name}: got {described(value)}")
                 return argument_types.member(ir.Pipe, value, what)
             case "sync_op":
                 return argument_types.member(ir.PipeEventType, value, what)
@@ -240,6 +306,7 @@ class Call:
             allowed=f"{KINDS.get(kind, kind)}",
             instruction=self.name,
             operand=name,
+            fix=self.proposed(),
         )
 
     def declared(self, name: str) -> isa.Operand | None:

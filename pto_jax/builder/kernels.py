@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import inspect
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, update_wrapper
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
-from ..errors import ArgumentError, Diagnostic, nearest, short_list
+from ..errors import ArgumentError, Diagnostic, UnknownNameError, nearest, short_list
+from ..files import user_code
 from ..ir import AttrValue, Function, KernelKind, Program, ScalarType, Type
-from ..profiles import OPTIONS, Profile, ProfileName
+from ..profiles import OPTIONS, PROFILES, Profile, ProfileName, is_arch
 from . import argument_types, places
 from .arith import as_scalar, dtype_of
 from .body import Block, Body, Node, activate, building, current
 from .places import fail, here
 from .program import Building, ProgramBuilder, call, function_attributes, returned
+from .public import public
 from .values import Handle, described
 
 if TYPE_CHECKING:
@@ -65,33 +68,55 @@ class Kernel:
 
     def _arguments(self) -> tuple[tuple[str, Type], ...]:
         parameters = list(inspect.signature(self.function).parameters.values())
-        unknown = set(self.constants) - {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
-        if unknown:
-            self._fail(f"got no keyword-only parameter {sorted(unknown)[0]!r}")
         names = [p.name for p in parameters if p.kind in _ARGUMENT]
+        constants = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+        unknown = next(iter(sorted(set(self.constants) - set(constants))), None)
+        if unknown is not None:
+            close = nearest(unknown, constants)
+            self._fail(f"got no keyword-only parameter {unknown!r}", allowed=", ".join(constants) or "none",
+                       fix=f"{close}={self.constants[unknown]!r}" if close else "")  # fmt: skip
         for p in parameters:
-            if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
-                self._fail(f"got the parameter *{p.name}; allowed: arguments by name")
-            if p.name in OPTIONS and p.name in names:
-                self._fail(f"got the argument {p.name!r}, an option of calls; allowed: another name")
+            self._check(p, names)
             if p.kind is p.KEYWORD_ONLY and p.default is p.empty and p.name not in self.constants:
                 self.constants.setdefault(p.name, p.empty)
         types = self._given
+        shown = (
+            f"types={{{', '.join(f'{chr(34)}{n}{chr(34)}: pto.ptr({chr(34)}f32{chr(34)})' for n in names)}}}"
+        )
         if types is not None and not isinstance(types, Mapping):
-            if len(types) != len(names):
-                self._fail(f"got {len(types)} types for {len(names)} arguments; allowed: one for each")
+            if len(types) != len(names) or isinstance(types, str):
+                got = f"the types {types!r}" if isinstance(types, str) else f"{len(types)} types"
+                self._fail(f"got {got} for {len(names)} argument(s)", allowed="one for each", fix=shown)
             types = dict(zip(names, types, strict=True))
-        return tuple((n, self._type(n, types or {})) for n in names)
+        extra = next((n for n in types or () if n not in names), None)
+        if extra is not None:
+            close = nearest(extra, [n for n in names if n not in (types or {})])
+            self._fail(f"got a type of {extra!r}, which is no argument", allowed=", ".join(names), fix=close)
+        return tuple((n, self._type(n, types or {}, shown)) for n in names)
 
-    def _type(self, name: str, given: Mapping[str, Any]) -> Type:
+    def _check(self, p: inspect.Parameter, names: Sequence[str]) -> None:
+        """Refuse a parameter that arguments of programs cannot be."""
+        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+            self._fail(f"got the parameter *{p.name}", allowed="arguments by name")
+        if p.name in OPTIONS and p.name in names:
+            self._fail(f"got the argument {p.name!r}, an option of calls", allowed="another name")
+        if p.name in names and p.default is not p.empty:
+            line = self._span.text.strip()
+            shown = f"{p.name}={p.default!r}"
+            fix = line.replace(shown, p.name) if shown in line else p.name
+            self._fail(f"got the default {p.default!r} of {p.name}, which programs have none of",
+                       allowed="defaults of keyword-only parameters, which are no arguments of the program",
+                       fix=fix)  # fmt: skip
+
+    def _type(self, name: str, given: Mapping[str, Any], shown: str) -> Type:
         type_ = given.get(name)
         if type_ is None:
             type_ = inspect.get_annotations(self.function).get(name)
             if isinstance(type_, str):
                 type_ = self._evaluated(type_)
         if type_ is None:
-            shown = "types={'x': pto.ptr('f32'), 'n': 'index'}"
-            self._fail(f"got no type of the argument {name!r}; allowed: {shown}, or an annotation")
+            allowed = "types={'x': pto.ptr('f32'), 'n': 'index'}, or an annotation"
+            self._fail(f"got no type of the argument {name!r}", allowed=allowed, fix=shown)
         return argument_types.as_type(type_, name)
 
     def _evaluated(self, annotation: str) -> Any:
@@ -102,11 +127,12 @@ class Kernel:
         except (NameError, SyntaxError, AttributeError, TypeError):
             return annotation
 
-    def _fail(self, message: str) -> Any:
-        places.fail(f"@{self.symbol}: {message}", self._span)
+    def _fail(self, message: str, allowed: str = "", fix: str = "") -> Any:
+        places.fail(f"@{self.symbol}: {message}", self._span, allowed=allowed, fix=fix)
 
     # -- building ------------------------------------------------------------------------------------
 
+    @public
     def specialise(self, **constants: Any) -> Kernel:
         """The kernel with other values of its keyword-only parameters."""
         result = Kernel(self.function, self._given, self._options, {**self.constants, **constants})
@@ -198,8 +224,19 @@ class Kernel:
         if failure is not None and name == "program":
             raise failure
         if name.startswith("_") or name not in dir(Compiled):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            known = [n for n in dir(self) if not n.startswith("_")]
+            raise UnknownNameError(self.symbol, name, lambda: known, what="attribute", of="kernel")
         return getattr(self.compile(), name)
+
+    def __getitem__(self, grid: Any) -> NoReturn:
+        """Refuse the launch of other languages: the number of blocks is an option of the call."""
+        numbers = grid if isinstance(grid, tuple | list) else (grid,)
+        blocks = math.prod(numbers) if all(isinstance(n, int) for n in numbers) else 1
+        raise ArgumentError(
+            f"{self.symbol}[...]: got the grid {grid!r:.40} in brackets",
+            allowed="the number of blocks as an option of the call",
+            fix=f"{self.symbol}({', '.join(n for n, _ in self.arguments)}, grid={blocks})",
+        )
 
     def __dir__(self) -> list[str]:
         from ..runtime.kernel import Kernel as Compiled
@@ -214,22 +251,33 @@ class Kernel:
         """
         if building():
             if kwargs:
-                places.fail(
-                    f"got the keyword {next(iter(kwargs))!r} in a call of @{self.symbol}",
-                    allowed="arguments by position",
-                )
+                self._by_position(args, kwargs)
             return call(self, *args)
         options = {k: kwargs.pop(k) for k in OPTIONS if k in kwargs}
         names = [n for n, _ in self.arguments]
         unknown = next((k for k in kwargs if k not in names), None)
         if unknown is not None:
             close = nearest(unknown, [n for n in (*names, *OPTIONS) if n not in kwargs])
+            fix = f"{close}=..." if close else ""
+            if unknown in inspect.getfullargspec(self.function).kwonlyargs:
+                fix = f"{self.symbol}.specialise({unknown}={kwargs[unknown]!r})({', '.join(names)})"
             raise ArgumentError(
                 f"{self.symbol}: got the argument {unknown!r}",
                 allowed=f"{', '.join(names)}, and the options {', '.join(OPTIONS)}",
-                fix=f"{close}=..." if close else "",
+                fix=fix,
             )
         return self.compile(**options)(*args, **kwargs)
+
+    def _by_position(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> NoReturn:
+        """Refuse keywords in a call inside a kernel."""
+        values = {**dict(zip((n for n, _ in self.arguments), args, strict=False)), **kwargs}
+        labels = [v.label if isinstance(v, Handle) else repr(v) for v in values.values()]
+        fits = set(values) == {n for n, _ in self.arguments}
+        places.fail(
+            f"got the keyword {next(iter(kwargs))!r} in a call of @{self.symbol}",
+            allowed="arguments by position",
+            fix=f"{self.symbol}({', '.join(labels)})" if fits else "",
+        )
 
 
 def _specialised(general: Kernel, constants: Mapping[str, Any]) -> Kernel:
@@ -290,11 +338,40 @@ def kernel(
             f"kernel: types: got {described(types)}",
             allowed="types by name, or in the order of the arguments",
         )
+    name = options.get("name")
+    if name is not None and not isinstance(name, str):
+        fail(f"kernel: name: got {described(name)}", allowed="text", fix=f'name="kernel_{name}"')
+    arch = options.get("arch")
+    if arch is not None and not is_arch(arch):
+        close = next((p.arch[0] for p in PROFILES.values() if p.arch and p.name == arch), "")
+        fix = f'arch="{close or ("a5" if "95" in str(arch) else "a3")}"'
+        fail(f"kernel: arch: got {described(arch)}", allowed="a3, a5", fix=fix)
     if function is not None:
-        if not inspect.isfunction(function):
-            fail(f"kernel: got {described(function)}", allowed="a Python function")
+        _check_function(function)
         return Kernel(function, types, options)
-    return lambda made: Kernel(made, types, options)
+
+    def decorated(made: Callable[..., Any]) -> Kernel:
+        _check_function(made)
+        return Kernel(made, types, options)
+
+    return decorated
+
+
+def _check_function(function: Any) -> None:
+    """Refuse what is no function of Python that runs once, to its end."""
+    if isinstance(function, Mapping | Sequence):
+        fail(f"kernel: got {described(function)}", allowed="a Python function", fix="types=...")
+    if not inspect.isfunction(function):
+        fail(f"kernel: got {described(function)}", allowed="a Python function")
+    kinds = {"async": inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function),
+             "generator": inspect.isgeneratorfunction(function)}  # fmt: skip
+    kind = next((k for k, holds in kinds.items() if holds), None)
+    if kind is not None:
+        span = places.definition(function.__code__)
+        fix = span.text.strip().removeprefix("async ") if kind == "async" else ""
+        allowed = "a function that builds the program when it runs, without await and yield"
+        fail(f"@{function.__name__}: got an {kind} function".replace("an generator", "a generator"), span,
+             allowed=allowed, fix=fix)  # fmt: skip
 
 
 def _refuse_option(key: str, value: Any) -> NoReturn:
@@ -312,6 +389,8 @@ class Structure:
     """An operation with regions; ``result`` and ``results`` are there once all regions are closed."""
 
     name = ""
+    #: How the operation is written, for messages.
+    usage = "with ...: and the operations of the block below it"
 
     def __init__(self, ins: Sequence[Handle] = (), attributes: dict[str, Any] | None = None) -> None:
         self.body: Body = current()
@@ -321,15 +400,14 @@ class Structure:
         self.types: list[Type] | None = None
         self._yielded: tuple[Handle, ...] | None = None
         self._complete = False
+        written = user_code.expression()
+        self._written = written.text if written is not None else self.name
+        self.body.structures.append(self)
 
     @property
     def results(self) -> tuple[Any, ...]:
         """The values that the regions hand out."""
-        if not self._complete:
-            fail(
-                f"{self.node.name} ({self.node.span}) is not complete",
-                allowed="results after its last region",
-            )
+        self._completed()
         place, count = here(), len(self.node.results)
         for i, handle in enumerate(self.node.results):
             handle.named(place.target(i, count))
@@ -338,12 +416,39 @@ class Structure:
     @property
     def result(self) -> Any:
         """The only value that the regions hand out."""
+        self._completed()
         if len(self.node.results) != 1:
+            count = len(self.node.results)
             fail(
-                f"{self.node.name} ({self.node.span}) has {len(self.node.results)} results",
-                allowed=".results",
+                f"{self._written} ({self.node.span}) has {count} results",
+                allowed=".results" if count else "results of regions that give(...) values",
             )
         return self.results[0]
+
+    def _completed(self) -> None:
+        if not self._complete:
+            fail(f"{self._written} ({self.node.span}) is not complete",
+                 allowed="results after its last region", fix=self.missing())  # fmt: skip
+
+    def missing(self) -> str:
+        """The regions that an operation still asks for, as Python; "" where it has them all."""
+        return f"with {self._written}:" if not self.node.regions else ""
+
+    def check(self) -> None:
+        """Refuse an operation whose regions were not built.
+
+        BuildError where its call stands alone, or only some of its regions follow.
+        """
+        fix = self.missing()
+        if fix:
+            got = "only a part of its regions" if self.node.regions else "no block"
+            fail(f"{self._written}: got {got}", self.node.span, allowed=self.usage, fix=fix)
+
+    def __enter__(self) -> Any:
+        fail(f"with {self._written}: got one block", allowed=self.usage, fix=self.missing())
+
+    def __exit__(self, *error: Any) -> None:
+        """Do nothing: the entrance is refused."""
 
     def give(self, *values: Any) -> None:
         """The values that this region hands out, given once at its end."""
@@ -393,6 +498,24 @@ class Structure:
         self.node.results = [self.body.define(t) for t in self.types or ()]
 
 
+class RegionValues(tuple[Any, ...]):
+    """The values of a region: a name for each of them, not one for all."""
+
+    __slots__ = ()
+
+    def _one_name(self, *_: Any) -> NoReturn:
+        names = ", ".join(f"x{i}" for i, _ in enumerate(self))
+        fail(
+            f"got the {len(self)} value(s) of a region under one name",
+            allowed="a name for each",
+            fix=f"as ({names},):",
+        )
+
+    __lt__ = __le__ = __gt__ = __ge__ = __sub__ = __rsub__ = __floordiv__ = __truediv__ = __mod__ = _one_name
+    __radd__ = __rmul__ = __and__ = __or__ = __bool__ = _one_name
+    __add__ = __mul__ = _one_name
+
+
 class OpenRegion:
     """A region opened with ``with``."""
 
@@ -409,7 +532,7 @@ class OpenRegion:
             of.body.emit(of.node)
         names = (*here().variables, *[None] * len(self._args))
         self._block = of.region(self._title, list(zip(self._args, names, strict=False)))
-        return tuple(self._block.args) if self._args else of
+        return RegionValues(self._block.args) if self._args else of
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -24,7 +24,7 @@ from ..ir import (
     Type,
     attrs,
 )
-from ..isa.memory_scalar import LOAD
+from ..isa.memory_scalar import LOAD, STORE
 from ..isa.views import ADDPTR
 from ..profiles import Profile, profile_of_arch
 from . import arith, instructions
@@ -32,6 +32,7 @@ from .argument_types import as_type, member
 from .arith import as_scalar, dtype_of
 from .body import Body, Node, activate, current, flattened
 from .places import fail, here
+from .public import public
 from .values import Handle, NoAttributeError, Owner, Scope, TileHandle, View, described
 
 # -- handles by the type of the value ----------------------------------------------------------------
@@ -46,8 +47,24 @@ class Pointer(Handle):
         return instructions.find(ADDPTR)(self, offset)
 
     def __getitem__(self, place: Any) -> NoReturn:
-        fix = f"pto.{LOAD}({self.name}, {place})" if isinstance(place, int) else ""
+        fix = f"pto.{LOAD}({self.name}, {_offset(place)})" if _offset(place) else ""
         fail(f"{self.name}[...]: got the pointer {self.name}", allowed="loads of tiles and scalars", fix=fix)
+
+    def __setitem__(self, place: Any, value: Any) -> NoReturn:
+        text = value.label if isinstance(value, arith.Scalar) else repr(value)
+        stored = _offset(place) and (isinstance(value, arith.Scalar) or arith.is_number(value))
+        fix = f"pto.{STORE}({text}, {self.name}, {_offset(place)})" if stored else ""
+        fail(
+            f"{self.name}[...] = ...: got the pointer {self.name}",
+            allowed="stores of tiles and scalars",
+            fix=fix,
+        )
+
+    def __len__(self) -> NoReturn:
+        fail(f"len({self.name}): got a pointer, which has no length", allowed="arguments of type index")
+
+    def __iter__(self) -> NoReturn:
+        fail(f"got the pointer {self.name} to iterate over", allowed="loads of tiles and scalars")
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
@@ -56,6 +73,13 @@ class Pointer(Handle):
         fix = f"pto.GlobalTensor({self.name}, (16, 64))"
         allowed = "type, name, and views of what it points to"
         raise NoAttributeError(Diagnostic("error", message, here().span, allowed=allowed, fix=fix))
+
+
+def _offset(place: Any) -> str:
+    """An offset as Python spells it, "" for other places."""
+    if isinstance(place, arith.Scalar):
+        return place.label if place.label.isidentifier() else ""
+    return str(place) if isinstance(place, int) else ""
 
 
 def is_local(t: Type) -> bool:
@@ -244,6 +268,7 @@ def returned(body: Body, values: Any) -> tuple[Handle, ...]:
     return tuple(handles)
 
 
+@public
 def call(function: Any, *args: Any, results: Any = ()) -> Any:
     """Call a kernel, or a function of the program by its name; the results, a tuple where there are several.
 
@@ -265,9 +290,9 @@ def call(function: Any, *args: Any, results: Any = ()) -> Any:
     callee = body.program.function_named(name) if by_name else body.program.include(function)
     types = [a.type for a in callee.args] if callee is not None else [None] * len(args)
     if len(types) != len(args):
-        fail(
-            f"got {len(args)} argument(s) of @{name}", place.span, allowed=f"{len(types)}", instruction="call"
-        )
+        wanted = ", ".join(a.name for a in callee.args) if callee is not None else ""
+        fail(f"got {len(args)} argument(s) of @{name}", place.span, allowed=f"{len(types)}: {wanted}",
+             instruction="call")  # fmt: skip
     ins = [_argument(name, i, value, t) for i, (value, t) in enumerate(zip(args, types, strict=True))]
     listed = results if isinstance(results, list | tuple) else (results,)
     result_types = callee.results if callee is not None else tuple(as_type(t) for t in listed)
@@ -282,6 +307,9 @@ def _argument(name: str, index: int, value: Any, wanted: Type | None) -> Handle:
     what = f"argument {index} of @{name}"
     d = wanted.dtype if isinstance(wanted, ScalarType) else None
     if not isinstance(value, Handle):
+        if wanted is not None and not isinstance(wanted, ScalarType):
+            fail(f"{what}: got {described(value)}", allowed=f"{wanted}, as an argument of this kernel",
+                 instruction="call")  # fmt: skip
         return as_scalar(value, d or dtype_of(value), what, "call")
     from ..verifier.functions import same_use
 

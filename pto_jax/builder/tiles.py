@@ -1,16 +1,18 @@
 """Tiles and global tensors: allocation and description, also under the names of the C++ interface."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..errors import nearest
-from ..ir import BUFFERS, F32, BLayout, DType, GlobalLayout, Loc, Pad, SLayout, TileType
+from ..errors import is_number, nearest
+from ..ir import BUFFERS, F32, BLayout, DType, GlobalLayout, Loc, Pad, SLayout, TileType, find_dtype
 from ..isa.views import ALLOC_TILE, MAKE_TENSOR_VIEW
 from .argument_types import as_type, choice, member, tile_type, two_sizes
 from .arith import Scalar
 from .body import current
 from .instructions import find
 from .places import fail
+from .program import Pointer
+from .public import public
 from .values import Handle, TileHandle, View, described
 
 #: A size of the valid region that is known when the program runs.
@@ -43,7 +45,7 @@ def alloc_tile(
     >>> [t.type.loc.name for t in tiles]
     ['VEC', 'LEFT']
     """
-    _check_layout(layout)
+    _check_layout(dtype, rows, cols, layout)
     sizes = (valid_row, valid_col) if valid is None else two_sizes(valid, cols)
     if isinstance(dtype, DType) or (rows is not None and cols is not None):
         if isinstance(dtype, TileType) or rows is None or cols is None:
@@ -52,9 +54,10 @@ def alloc_tile(
         t = tile_type(dtype, rows, cols, valid=(_static(sizes[0], rows), _static(sizes[1], cols)), **order)
     else:
         type_ = as_type(dtype)
+        t_name = getattr(getattr(type_, "dtype", None), "name", "")
         if not isinstance(type_, TileType) or layout:
-            shape = ", ".join(map(str, rows)) if isinstance(rows, tuple) else ""
-            fix = f'pto.{ALLOC_TILE}("{dtype}", {shape})' if shape and isinstance(dtype, str) else ""
+            shape = rows if isinstance(rows, tuple | list) else (rows or 16, cols or 64)
+            fix = f'pto.{ALLOC_TILE}("{t_name}", {", ".join(map(str, shape))})' if t_name else ""
             allowed = f"{ALLOC_TILE}(dtype, rows, cols, ...) or a tile type"
             fail("got no rows and columns", allowed=allowed, fix=fix)
         t = type_
@@ -67,25 +70,52 @@ def alloc_tile(
     return tile
 
 
+if not TYPE_CHECKING:
+    # Type checkers see the function itself: the package imports its names in a circle.
+    alloc_tile = public(alloc_tile)
+
+
 #: What :func:`tile_type` takes by keyword besides the valid region.
+_SIZES = ("dtype", "rows", "cols", "addr", "valid", "valid_row", "valid_col")
 _LAYOUT = ("loc", "blayout", "slayout", "fractal", "pad", "compact")
 
 
-def _check_layout(layout: dict[str, Any]) -> None:
-    """Refuse a keyword that tile types do not have; the fix is the one with such a value."""
+def _check_layout(dtype: Any, rows: Any, cols: Any, layout: dict[str, Any]) -> None:
+    """Refuse a keyword that tile types do not have; the fix is the one with such a value.
+
+    BuildError for arguments in another order, too.
+    """
+    values = [v for a in (dtype, rows, cols) for v in (a if isinstance(a, tuple | list) else [a])]
+    element = next((v for v in values if isinstance(v, str | DType)), None)
+    numbers = [v for v in values if is_number(v, 1)]
+    if element is not dtype and element is not None and len(numbers) == 2:
+        fail(
+            f"{ALLOC_TILE}: got ({', '.join(map(described, values))})",
+            allowed="dtype, rows, cols",
+            fix=f'pto.{ALLOC_TILE}("{element}", {numbers[0]}, {numbers[1]})',
+        )
     key = next((k for k in layout if k not in _LAYOUT), None)
     if key is None:
         return
     value = layout[key]
     orders = [TileType(F32, 16, 16, blayout=b, slayout=s) for b in BLayout for s in SLayout]
     named = next((t for t in orders if str(value).upper() == t.layout), None)
-    close = nearest(key, _LAYOUT)
+    close = {"columns": "cols", "shape": "rows"}.get(key) or nearest(
+        key, (*_LAYOUT, "rows", "cols", "valid", "addr")
+    )
     fix = f"{close}={value!r}" if close else ""
+    if close == "rows" and isinstance(value, tuple | list) and len(value) == 2:
+        fix = f"rows={value[0]}, cols={value[1]}"
     if named is not None:
         fix = f'blayout="{named.blayout.name.lower()}", slayout="{named.slayout.name.lower()}"'
     elif choice(Loc, value) is not None or str(value).upper() in BUFFERS:
         fix = f'loc="{BUFFERS.get(str(value).upper(), value)}"'
-    fail(f"got {key}={described(value)}", allowed=", ".join(_LAYOUT), fix=fix, instruction=ALLOC_TILE)
+    fail(
+        f"got {key}={described(value)}",
+        allowed=", ".join((*_SIZES, *_LAYOUT)),
+        fix=fix,
+        instruction=ALLOC_TILE,
+    )
 
 
 def _target_order(layout: dict[str, Any]) -> dict[str, Any]:
@@ -100,6 +130,7 @@ def _static(size: Size, full: int) -> int | None:
     return full if size is None else None if isinstance(size, Handle) else size
 
 
+@public
 def tile(
     loc: str | Loc,
     dtype: str | DType,
@@ -139,6 +170,41 @@ def tile(
     )
 
 
+def _listed(what: str, ptr: Any, given: Any, *more: Any) -> list[Any]:
+    """Extents or strides as a list; of a lone one the fix is the list with what follows it."""
+    if isinstance(given, list | tuple):
+        if not isinstance(ptr, Pointer):
+            _no_pointer(ptr, given)
+        negative = next((n for n in given if isinstance(n, int) and n < 0 and what == "shape"), None)
+        if negative is not None:
+            fix = (
+                f"pto.GlobalTensor({ptr.label}, {tuple(abs(n) if isinstance(n, int) else n for n in given)})"
+            )
+            fail(f"shape: got {negative}", allowed="0 or more", fix=fix if ptr.label.isidentifier() else "")
+        return list(given)
+    numbers = [v for v in (given, *more) if is_number(v, 0) or isinstance(v, Scalar)]
+    listed = ", ".join(
+        v.label if isinstance(v, Handle) else str(v) for v in (*numbers, *[1] * (len(numbers) == 1))
+    )
+    usable = numbers and isinstance(ptr, Handle) and ptr.label.isidentifier() and what == "shape"
+    fix = f"pto.GlobalTensor({ptr.label}, ({listed}))" if usable else ""
+    if isinstance(given, Pointer) and isinstance(ptr, list | tuple):
+        fix = f"pto.GlobalTensor({given.label}, {tuple(ptr)})"
+    return fail(f"{what}: got {described(given)}", allowed="a list with a number for each dimension", fix=fix)
+
+
+def _no_pointer(ptr: Any, shape: Sequence[Any]) -> None:
+    """Refuse what is no pointer; an argument of the kernel becomes one by its type."""
+    allowed, fix = "a pointer, as an argument of type pto.ptr(...)", ""
+    if isinstance(ptr, Scalar) and ptr.label.isidentifier():
+        fix = f'types={{"{ptr.label}": pto.ptr("{ptr.type.dtype}")}}'
+    elif not isinstance(ptr, Handle) and find_dtype(str(getattr(ptr, "dtype", ""))) is not None:
+        d = find_dtype(str(ptr.dtype))
+        fix = f'types={{"x": pto.ptr("{d}")}} and pto.GlobalTensor(x, {tuple(shape)})'
+    fail(f"ptr: got {described(ptr)}", allowed=allowed, fix=fix, instruction=MAKE_TENSOR_VIEW)
+
+
+@public
 def global_tensor(
     ptr: Handle,
     shape: Sequence[Any],
@@ -157,11 +223,19 @@ def global_tensor(
     ...     b.GlobalTensor(f.args[0], [128, 64], named="x")
     <View %x: tensor_view<128x64xf32>>
     """
-    extents = list(shape)
+    extents = _listed("shape", ptr, shape, strides)
     if strides is None:
         steps: list[Any] = [1]
         for extent in extents[:0:-1]:
             steps.insert(0, extent if isinstance(steps[0], int) and steps[0] == 1 else extent * steps[0])
         strides = steps[: len(extents)]
+    strides = _listed("strides", ptr, strides)
+    if len(strides) != len(extents):
+        fix = f"pto.GlobalTensor({ptr.label}, {tuple(shape)})" if ptr.label.isidentifier() else ""
+        fail(
+            f"strides: got {len(strides)} strides of {len(extents)} dimensions",
+            allowed="one for each",
+            fix=fix,
+        )
     view: View = find(MAKE_TENSOR_VIEW)(ptr, extents, list(strides), layout=layout, named=named)
     return view

@@ -12,6 +12,7 @@ from ..files import user_code
 from ..ir import MemRefType, PartitionViewType, TensorViewType, TileType, Type, Value
 from ..isa.memory_scalar import TGETVAL, TSETVAL
 from ..isa.views import PARTITION_VIEW
+from . import instead
 from .places import fail, here
 
 
@@ -84,6 +85,8 @@ def described(value: Any) -> str:
     """
     if isinstance(value, Handle):
         return value.label if value.label.startswith(("a ", "an ")) else f"{value.label}: {value.type}"
+    if hasattr(value, "node"):
+        return f"the event of {value}"
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, Type):
@@ -92,62 +95,27 @@ def described(value: Any) -> str:
     return f"the type {value}" if isinstance(value, Type) else f"{value!r:.60}"
 
 
-#: The operation of formulas that an operator stands for.
-_OPERATIONS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "&": "and", "|": "or", "^": "xor",
-               "<<": "shl", ">>": "shr", "**": "pow", "%": "rem"}  # fmt: skip
-_COMMUTE = ("+", "*", "&", "|", "^")
-
-
-def _lane_wise(operation: str, kinds: tuple[str, ...]) -> str | None:
-    """The instruction of one formula on sources of some kinds, as Python calls it."""
-    for instruction in isa.instructions().values():
-        if instruction.lane_wise and any(
-            f.operation == operation and f.complete for f in instruction.formulas
-        ):
-            for form in instruction.forms:
-                if tuple(instruction.operand(n).kind for n in form) == kinds:
-                    return f"pto.{instruction.name.replace('.', '_')}"
-    return None
-
-
-def _number(text: str, tile: Handle) -> str:
-    """A Python number as one of the element type of a tile."""
-    t = tile.type
-    whole = text.lstrip("-").isdigit() and isinstance(t, TileType) and t.dtype.is_float
-    return f"{text}.0" if whole else text
-
-
 def _refused(symbol: str, *, reflected: bool = False) -> Callable[..., NoReturn]:
     """The method of an operator that tiles of a program have none of."""
 
     def refuse(self: TileHandle, *others: Any) -> NoReturn:
         result = user_code.expression()
         tree = result.tree if result is not None else None
-        texts = [ast.unparse(part) for part in (tree.left, tree.right)] if isinstance(tree, ast.BinOp) else []
+        texts, second = user_code.sides(tree), reflected
+        if isinstance(tree, ast.Compare) and result is not None:
+            # Python asks the right operand of 0 < t with the symbol turned round.
+            second = symbol not in result.text
         mine, other = self.name, str(others[0].name if isinstance(others[0], Handle) else others[0])
         if texts:
-            mine, other = reversed(texts) if reflected else texts
+            mine, other = reversed(texts) if second else texts
         shown = f"{other} {symbol} {mine}" if reflected else f"{mine} {symbol} {other}"
-        fix = _instead(symbol, self, mine, others[0], other, reflected=reflected)
+        shown = result.text if texts and result is not None else shown
+        type_ = getattr(others[0], "type", None)
+        fix = instead.operation(symbol, mine, self.type, other, type_, reflected=reflected)
         message = f"{shown}: got the tile {mine}, which has no Python operators in a kernel"
         fail(message, allowed="instructions", fix=fix)
 
     return refuse
-
-
-def _instead(symbol: str, tile: Handle, mine: str, other: object, text: str, *, reflected: bool) -> str:
-    """The calls that compute into a tile what an operator asks for, "" where there are none."""
-    kind = "tile" if isinstance(other, TileHandle) else "scalar"
-    operation = _OPERATIONS.get(symbol, "")
-    name = _lane_wise(operation, ("tile", kind)) or _lane_wise(operation, ("tile", kind, "tile"))
-    text = _number(text, tile) if kind == "scalar" else text
-    if not reflected or symbol in _COMMUTE:
-        return f"{name}({mine}, {mine}, {text})" if name is not None else ""
-    if symbol == "-":
-        negate, add = _lane_wise("neg", ("tile",)), _lane_wise("add", ("tile", "scalar"))
-        return f"{negate}({mine}, {mine}); {add}({mine}, {mine}, {text})"
-    first = _lane_wise(operation, ("scalar", "tile"))
-    return f"{first}({mine}, {text}, {mine})" if first is not None else ""
 
 
 class NoAttributeError(BuildError, AttributeError):
@@ -178,6 +146,8 @@ class TileHandle(Handle):
     __lshift__, __rlshift__ = _refused("<<"), _refused("<<", reflected=True)
     __rshift__, __rrshift__ = _refused(">>"), _refused(">>", reflected=True)
     __lt__, __le__, __gt__, __ge__ = map(_refused, ("<", "<=", ">", ">="))
+    __eq__, __ne__ = map(_refused, ("==", "!="))
+    __hash__ = object.__hash__
 
     def _no_array(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Refuse a function on arrays: the contents are there when the program runs."""
@@ -187,7 +157,9 @@ class TileHandle(Handle):
         mine = ast.unparse(call.args[0]) if call is not None and call.args else self.name
         last = name.rpartition(".")[2].removeprefix("t").removesuffix("imum")
         listed = ", ".join(map(ast.unparse, call.args)) if call is not None else mine
+        one = call is None or len(call.args) == 1
         fix = f"pto.t{last}({mine}, {listed})" if isa.find(f"t{last}") is not None else ""
+        fix = instead.attribute(last, mine, self.type) if one else fix
         span = result.span if result is not None else None
         fail(f"{name}: got the kernel tile {mine}", span, allowed="arrays", fix=fix)
 
@@ -202,13 +174,17 @@ class TileHandle(Handle):
         fail(f"abs({self.name}): got the tile {self.name}", allowed="instructions", fix=self._unary("abs"))
 
     def _unary(self, name: str) -> str:
-        return f"pto.t{name}({self.name}, {self.name})" if isa.find(f"t{name}") is not None else ""
+        result = user_code.expression()
+        tree = result.tree if result is not None else None
+        mine = ast.unparse(tree.value) if isinstance(tree, ast.Attribute) else self.name
+        return instead.attribute(name, mine, self.type)
 
     def __bool__(self) -> NoReturn:
-        fail(
-            f"got the tile {self.name} as a truth value",
-            allowed="scalars of the program, as in pto.if_(n > 0)",
-        )
+        allowed = "scalars of the program, as in pto.if_(n > 0)"
+        result = user_code.expression()
+        named = result is not None and result.statement == "if" and self.name.isidentifier()
+        fix = f"with pto.if_(pto.{TGETVAL}({self.name}, 0) > 0):" if named else ""
+        fail(f"got the tile {self.name} as a truth value", allowed=allowed, fix=fix)
 
     def __iter__(self) -> Iterator[Any]:
         fail(
@@ -289,9 +265,11 @@ class View(Handle):
         message = f"got the attribute {name!r} of {self.label}"
         allowed = "shape, type, name, and loads and stores of tiles"
         fix = {"rows": "shape[-2]", "cols": "shape[-1]", "dtype": "type.dtype"}.get(name, "shape")
+        if name in ("load", "store") and self.name.isidentifier():
+            fix = f"pto.tload(tile, {self.name})" if name == "load" else f"pto.tstore({self.name}, tile)"
         raise NoAttributeError(Diagnostic("error", message, here().span, allowed=allowed, fix=fix))
 
-    def _no_arithmetic(self, *_: Any) -> NoReturn:
+    def _no_arithmetic(self, *_: Any, **__: Any) -> NoReturn:
         written = user_code.expression()
         subject = written.text if written is not None else self.label
         message = f"{subject}: got a view of global memory, which has no Python operators in a kernel"
@@ -303,12 +281,37 @@ class View(Handle):
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _no_arithmetic
     __rtruediv__ = __matmul__ = __neg__ = _no_arithmetic
+    __lt__ = __le__ = __gt__ = __ge__ = __array__ = __array_ufunc__ = __array_function__ = _no_arithmetic
+    __eq__ = __ne__ = _no_arithmetic
+    __hash__ = object.__hash__
+
+    def __len__(self) -> NoReturn:
+        fail(f"len({self.label}): got a view", allowed="its sizes", fix=f"{self.name}.shape[0]")
 
     def __getitem__(self, offsets: Any) -> Indexed:
         listed = offsets if isinstance(offsets, tuple) else (offsets,)
         if any(isinstance(o, slice) for o in listed):
             fail(f"got a slice of {self.label}", allowed="numbers, or a window", fix=self._window())
+        rank = len(self.shape)
+        if len(listed) != rank:
+            places = [o.label if isinstance(o, Handle) else str(o) for o in listed]
+            numbers = ", ".join((*places, *["0"] * rank)[:rank])
+            fix = f"{self.name}[{numbers}]" if self.name.isidentifier() else ""
+            fail(
+                f"{self.label}[...]: got {len(listed)} numbers",
+                allowed=f"{rank}, one for each dimension",
+                fix=fix,
+            )
         return Indexed(self, listed)
+
+    def __setitem__(self, offsets: Any, value: Any) -> NoReturn:
+        text = value.label if isinstance(value, Handle) and value.label.isidentifier() else "tile"
+        offsets = offsets if isinstance(offsets, tuple) else (offsets,)
+        listed = ", ".join(o.label if isinstance(o, Handle) else str(o) for o in offsets)
+        whole = any(isinstance(o, slice) for o in offsets)
+        target = self.name if whole else f"{self.name}[{listed}]"
+        fix = f"pto.tstore({target}, {text})" if self.name.isidentifier() else ""
+        fail(f"got an assignment to {self.label}", allowed="stores of tiles", fix=fix)
 
     def _window(self) -> str:
         """The window that a slice of the user's code means, as a call; "" for other slices."""

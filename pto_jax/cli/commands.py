@@ -375,7 +375,9 @@ def _run(args: argparse.Namespace) -> int:
 
 def _require_program(args: argparse.Namespace) -> None:
     if (args.file is None) == (args.example is None):
-        raise ArgumentError("got no program, or two", allowed="either a FILE or --example NAME")
+        got = "no program" if args.file is None else f"two programs, {args.file} and {args.example}"
+        fix = "--example add_relu_convert" if args.file is None else str(args.file)
+        raise ArgumentError(f"got {got}", allowed="either a FILE or --example NAME", fix=fix)
 
 
 def _diff(args: argparse.Namespace) -> int:

@@ -68,8 +68,11 @@ class Template:
         if unknown := sorted(used - {*needed, *allowed}):
             raise ArgumentError(f"command {text!r}: unknown placeholder {{{unknown[0]}}}", allowed=f"{named}")
         if missing := [n for n in needed if n not in used]:
+            added = " ".join(f"{{{n}}}" for n in missing)
             raise ArgumentError(
-                f"command {text!r}: placeholder {{{missing[0]}}} is missing", allowed=f"{named}"
+                f"command {text!r}: {added} is missing",
+                allowed=f"{named}",
+                fix=f"'{text} {added}'",
             )
         if shutil.which(words[0]) is None:
             raise ArgumentError(

@@ -1,5 +1,6 @@
 """Bounded reading of whole files, and of JSON with finite numbers and bounded depth."""
 
+import codecs
 import errno
 import json
 import math
@@ -50,7 +51,12 @@ def read_text(path: str | Path, most: int = MAX_TEXT, *, regular: bool = False) 
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         result = content[error.start]
-        raise FileError(f"{path}: not UTF-8 text (byte {error.start} is 0x{result:02x})") from None
+        marked = content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+        fix = (
+            f"iconv -f UTF-16 -t UTF-8 -o utf8{Path(path).suffix} {shlex.quote(str(path))}" if marked else ""
+        )
+        got = f"{path}: not UTF-8 text (byte {error.start} is 0x{result:02x})"
+        raise FileError(got, allowed="text in UTF-8" if marked else "", fix=fix) from None
 
 
 @contextmanager

@@ -34,12 +34,15 @@ class Expression:
         return word if word in ("if", "elif", "while") and f"{word} {self.text}" in line else ""
 
 
-@lru_cache(maxsize=1)
 def _passed_over() -> tuple[str, ...]:
     """Folders whose frames are no code of the user."""
+    return _folders(tuple(name for name in ("jax", "jaxlib", "numpy") if name in sys.modules))
+
+
+@lru_cache(maxsize=8)
+def _folders(libraries: tuple[str, ...]) -> tuple[str, ...]:
     package = Path(__file__).resolve().parent.parent
-    libraries = (sys.modules.get(name) for name in ("jax", "jaxlib", "numpy"))
-    files = [m.__file__ for m in libraries if m is not None and m.__file__ is not None]
+    files = [file for name in libraries if (file := sys.modules[name].__file__) is not None]
     return (f"{package}/", f"{package.parent / 'lowering'}/", *(f"{Path(f).parent}/" for f in files))
 
 
@@ -77,6 +80,18 @@ def expression() -> Expression | None:
         return Expression(" ".join(text.split()), ast.parse(f"({text})", mode="eval").body, span)
     except SyntaxError:
         return _condition(text, span)
+
+
+def sides(tree: ast.expr | None) -> list[str]:
+    """The two operands of an operator or a comparison of the user's code; none of other expressions.
+
+    >>> sides(ast.parse("a + b * c", mode="eval").body), sides(None)
+    (['a', 'b * c'], [])
+    """
+    match tree:
+        case ast.BinOp(left, _, right) | ast.Compare(left, [_], [right]):
+            return [ast.unparse(left), ast.unparse(right)]
+    return []
 
 
 def _condition(text: str, span: Span) -> Expression | None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import ir, profiles
+from ..isa.signless import on_signless
 from .operations import Scale, Sizes as Sizes
 from .options import Options
 from .values import Recipe, words
@@ -122,8 +123,8 @@ class State:
         return f"{stem}{self._count}"
 
     def emit(self, op: ir.Op) -> None:
-        """Add an operation to the innermost region."""
-        self.level.ops.append(op)
+        """Add an operation to the innermost region, arithmetic on unsigned integers between casts."""
+        self.level.ops += on_signless(op, lambda _: self.name("b"))
 
     def tiles(self) -> Iterator[Held]:
         """The tiles in scope, outermost first."""

@@ -148,7 +148,11 @@ def require_blocks(grid: object, what: str = "grid") -> None:
         return
     few = not is_number(grid, 1)
     allowed = "a positive number" if few else f"1 to {MAX_LAUNCH}"
-    raise ArgumentError(f"{what}: got {grid!r}", allowed=allowed, fix=f"{what}={1 if few else MAX_LAUNCH}")
+    numbers: Sequence[Any] = grid if isinstance(grid, tuple | list) else (grid,)
+    whole = [int(str(n)) for n in numbers if str(n).isdecimal()]
+    meant = prod(whole) if len(whole) == len(numbers) else 0
+    fix = meant if is_number(meant, 1, MAX_LAUNCH) else 1 if few else MAX_LAUNCH
+    raise ArgumentError(f"{what}: got {grid!r}", allowed=allowed, fix=f"{what}={fix}")
 
 
 def judge(program: Program, entry: str, grid: int, facts: Facts | None = None) -> Judgement:

@@ -224,11 +224,20 @@ def dtype(name: object) -> DType:
     result = find_dtype(name) if isinstance(name, str) else _of_array_type(name)
     if result is None:
         names = [d.name for d in ALL_DTYPES]
-        close = nearest(name, names) if isinstance(name, str) else ""
+        close = _meant(name, names)
         fix = f'"{close}"' if close else ""
         allowed = short_list(names, where="pto-jax isa types")
         raise ArgumentError(f"unknown element type {name!r}", allowed=allowed, fix=fix)
     return result
+
+
+def _meant(name: object, names: list[str]) -> str:
+    """The element type that a wrong word stands for, "" where none is close."""
+    if isinstance(name, type) and name.__name__ in ("float", "int", "bool"):
+        return {"float": "f32", "int": "i32", "bool": "i1"}[name.__name__]
+    word = str(name).rpartition(".")[2] if isinstance(name, str) or hasattr(name, "itemsize") else ""
+    meant = find_dtype(word)
+    return meant.name if meant is not None else nearest(word, [*names, *_ALIASES]) if word else ""
 
 
 def _of_array_type(t: Any) -> DType | None:

@@ -32,7 +32,7 @@ _OUTSIDE = Decision(
 )
 #: A name that those who build operations use.
 TGETVAL, TSETVAL = "tgetval", "tsetval"
-LOAD = "load_scalar"
+LOAD, STORE = "load_scalar", "store_scalar"
 
 
 _OFFSET_TYPE = whole_numbers("offset")
@@ -121,7 +121,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         traits=Traits((Effect("read", "global", "ptr", indexed=True),)),
     ),
     _access(
-        "store_scalar",
+        STORE,
         "Write one element of global memory.",
         "ptr[offset] = value, as a bit copy; offset counts elements.",
         (Operand("value", "in", "scalar", type="ptr"), _PTR, _OFFSET),

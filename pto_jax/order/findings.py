@@ -143,13 +143,17 @@ def _race(race: Race, count: int, carried: bool, events: Events) -> Finding:
         f"PIPE_{first.pipe.name}{between[0]}{earlier}; allowed: {allowed} between them"
     )
     span = next((v.span for v in (*use.op.ins, *use.op.outs) if str(v) == use.value and v.span), use.op.span)
-    return _finding(race, count, message, _edge(first, use, carried, events), span)
+    return _finding(
+        race, count, message, _edge(first, use, carried, events), span, _above(first, use, events)
+    )
 
 
-def _finding(race: Race, count: int, message: str, missing: str, span: Span | None = None) -> Finding:
+def _finding(
+    race: Race, count: int, message: str, missing: str, span: Span | None = None, fix: str = ""
+) -> Finding:
     """A race with its message, and what is missing; the place is the second operation, or one in it."""
     first, use = race.first, race.second
-    diagnostic = Diagnostic("warning", message, span or use.op.span, use.op.name, rule="hazard")
+    diagnostic = Diagnostic("warning", message, span or use.op.span, use.op.name, rule="hazard", fix=fix)
     one, two = (_place(u.op, u.pipe, u.core, u.value, "write" if u.write else "read") for u in (first, use))
     return Finding("race", one, two, missing, count, diagnostic, (first.op, use.op))
 
@@ -266,6 +270,20 @@ def _edge(first: Use, use: Use, carried: bool, events: Events) -> str:
             f"the loop, {wait} before {use.op.name} and behind the loop"
         )
     return f"{edge}; try: {set_} behind {first.op.name}, {wait} before {use.op.name}"
+
+
+def _above(first: Use, use: Use, events: Events) -> str:
+    """The line of the second operation below what orders it after the first, "" for uses on two cores."""
+    span = use.op.span
+    if first.core != use.core or span is None or first.op.span is None or first.op.span.line == span.line:
+        return ""
+    if first.pipe == use.pipe:
+        lines = [_spelled(use.op, _ordering("barrier", "pipe"), use.pipe)]
+    else:
+        event = events[first.pipe, use.pipe] % EVENTS
+        names = (_ordering(role, "flag") for role in ("signal", "wait"))
+        lines = [_spelled(use.op, name, first.pipe, use.pipe, event=event) for name in names]
+    return "\n".join(("", *lines, span.text.strip()))
 
 
 def _spelled(near: Op, name: str, *pipes: Pipe, event: int | None = None) -> str:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ from .svg import Canvas, Picture, num, size_text
 
 #: Boxes per axis, elements per axis, and elements that the line joins.
 BOXES, ELEMENTS, JOINED = 8, 32, 40
+#: The size of the smallest numbers.
+SMALLEST = 8.0
 _LEFT, _TOP = 32.0, 66.0
 _NAMES = {
     "ND": "rows one after the other",
@@ -51,6 +54,10 @@ def layout(tile_type: TileType) -> Picture:
     )
     part = _Part.of(t)
     words = f"numbers: place in memory, in elements of {_bytes(t, (1, 1))}"
+    if part.step > 1:
+        words += (
+            f", of every {'2nd' if part.step == 2 else '3rd' if part.step == 3 else f'{part.step}th'} column"
+        )
     if (part.rows, part.cols) != t.shape:
         words += f"; the first {part.rows}x{part.cols} elements"
     canvas.text(12, 52, words, "soft small")
@@ -108,6 +115,22 @@ class _Part:
         width = min(40.0, (480 - _LEFT - 14) / cols)
         return _Part(t, rows, cols, width, min(width, 22.0))
 
+    @property
+    def step(self) -> int:
+        """The distance of the columns whose numbers are written, so that they can be read."""
+        return math.ceil(self._room / self.width)
+
+    @property
+    def font(self) -> float:
+        """The size of the numbers."""
+        return min(9.0, self.step * self.width / self._room * SMALLEST, self.height * 0.8)
+
+    @property
+    def _room(self) -> float:
+        """The width of the longest number in the smallest size."""
+        digits = len(str(max(element_offset(self.type, self.rows - 1, self.cols - 1), 9)))
+        return 0.62 * SMALLEST * digits + 2
+
     def middle(self, i: int, j: int) -> tuple[float, float]:
         """The middle of an element's cell."""
         return _LEFT + (j + 0.5) * self.width, _TOP + (i + 0.5) * self.height
@@ -118,8 +141,7 @@ def _elements(canvas: Canvas, part: _Part) -> float:
     t, w, h = part.type, part.width, part.height
     places: dict[int, tuple[int, int]] = {}
     bits = t.dtype.storage_bits
-    digits = len(str(max(element_offset(t, part.rows - 1, part.cols - 1), 9)))
-    font = min(9.0, w / (0.72 * digits), h * 0.8)
+    font, step = part.font, part.step
     for i in range(part.rows):
         for j in range(part.cols):
             number = element_offset(t, i, j)
@@ -134,9 +156,13 @@ def _elements(canvas: Canvas, part: _Part) -> float:
                 canvas.rect(x - w / 2, y - h / 2, w - 0.5, h - 0.5, "tint", title=title)
     _line(canvas, part, places)
     for number, (i, j) in places.items():
+        if j % step:
+            continue
         x, y = part.middle(i, j)
+        # A number that is wider than its cell begins in it.
+        anchor, x = ("middle", x) if step == 1 else ("start", x - w / 2 + 1.5)
         canvas.parts.append(
-            f'<text x="{num(x)}" y="{num(y + font * 0.36)}" text-anchor="middle" pointer-events="none" '
+            f'<text x="{num(x)}" y="{num(y + font * 0.36)}" text-anchor="{anchor}" pointer-events="none" '
             f'style="font-size:{num(font)}px">{number}</text>'
         )
     for i, j, rows, cols in _frames(part):

@@ -229,10 +229,12 @@ class Lattice:
         if not (rows and cols):
             canvas.text(self.x, self.y + 12, "no elements", "soft")
             return self.y + 20
-        for j in ticks(cols, 8):
+        # As many labels as have room beside each other, and one below the other.
+        wide = 5.3 * len(str(cols * self.steps[1])) + 3
+        for j in ticks(cols, max(min(8, int(cols * self.width / wide)), 1)):
             at = self.x + (j + 0.5) * self.width
             canvas.text(at, self.y - 3, str(j * self.steps[1]), "soft tiny", anchor="middle")
-        for i in ticks(rows, 8):
+        for i in ticks(rows, max(min(8, int(rows * self.height / 9)), 1)):
             at = self.y + (i + 0.5) * self.height + 3
             canvas.text(self.x - 4, at, str(i * self.steps[0]), "soft tiny", anchor="end")
         for i in range(rows):
@@ -263,7 +265,7 @@ def colour(value: float, low: float, high: float) -> tuple[str, str]:
     at = min(max(at, 0.0), 1.0) * (len(_SCALE) - 1)
     i = min(int(at), len(_SCALE) - 2)
     red, green, blue = (round(a + (b - a) * (at - i)) for a, b in zip(_SCALE[i], _SCALE[i + 1], strict=True))
-    bright = 0.299 * red + 0.587 * green + 0.114 * blue > 140
+    bright = 0.299 * red + 0.587 * green + 0.114 * blue > 111
     return f"#{red:02x}{green:02x}{blue:02x}", "#1f2733" if bright else "#ffffff"
 
 

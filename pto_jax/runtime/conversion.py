@@ -97,6 +97,13 @@ def _converted(x: Any, dtype: DType, what: str, wanted: str = "") -> np.ndarray[
         numbers = np.asarray(x)
     except ValueError:
         numbers = np.empty(0, object)
+    except TypeError as error:
+        # JAX has a list of traced numbers as one of Python objects.
+        if not isinstance(x, list | tuple) or not type(error).__module__.startswith("jax"):
+            raise
+        got = f"{what}: got a {type(x).__name__} of numbers that are traced"
+        fix = f"jax.numpy.asarray({what.rpartition(' ')[2].strip(chr(39))})"
+        raise ArgumentError(got, allowed="an array", fix=fix) from None
     if numbers.dtype.kind not in _kinds(dtype) and (numbers.size or numbers.dtype == object):
         wide = isinstance(x, int) and not isinstance(x, bool)
         kind = f"an integer of {x.bit_length()} bits" if wide else f"the {type(x).__name__} {x!r:.40}"

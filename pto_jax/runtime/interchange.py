@@ -43,7 +43,11 @@ def _foreign(x: Any, what: str, allowed: str) -> Any:
     if hasattr(x, "__dlpack__"):
         return _through_dlpack(x, what)
     if hasattr(x, "__array__"):
-        return np.asarray(x)
+        try:
+            return np.asarray(x)
+        except (TypeError, ValueError, RuntimeError) as error:
+            got = f"{what}: got {_named(x)} that gives no array ({type(error).__name__}: {error})"
+            raise ArgumentError(got, allowed=allowed) from error
     if isinstance(x, bool | int | float | list | tuple):
         return x
     raise ArgumentError(f"{what}: got {_named(x)}", allowed=allowed)

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from .. import ir
 from ..errors import with_article
+from ..isa.signless import on_signless
 from .cpp_names import members, plain
 from .cpp_tokens import MAX_DEPTH, Words
 from .cpp_values import (
@@ -151,7 +152,8 @@ class Body:
             value = self._values[key] = ir.Value(self.fresh(name, f"c{plain}{suffix}"), t, span)
             shown: ir.AttrValue = bool(number) if d == ir.I1 else math.nan if number != number else number
             attributes = (("value", shown),)
-            self.constants.append(ir.Op("arith.constant", (), (), (value,), attributes, span=span))
+            constant = ir.Op("arith.constant", (), (), (value,), attributes, span=span)
+            self.constants += on_signless(constant, self.fresh)
         return value
 
     def value(self, number: Number, at: int) -> ir.Value:

@@ -533,7 +533,7 @@ class _Checker:
     def structure(self, op: Op, operand_facts: OperandFacts) -> None:
         """Check an operation that is no instruction."""
         if op.name.startswith("arith.") or op.name == CAST:
-            self.sink.add(scalars.arith_finding(op))
+            self.sink.add(scalars.arith_finding(op) or scalars.sign_finding(self.function, op))
         elif op.name.startswith("scf."):
             self.sink.add(control_flow.control_finding(op, operand_facts.numbers))
         elif op.name == GRAPH:

@@ -4,9 +4,28 @@ import math
 from collections.abc import Callable
 
 from ..errors import Diagnostic
-from ..ir import I1, INDEX, DType, MemRefType, Op, PtrType, ScalarType, Type, UnknownType, Value, VectorType
+from ..ir import (
+    FRAGMENT,
+    I1,
+    INDEX,
+    DType,
+    Function,
+    MemRefType,
+    Op,
+    Program,
+    PtrType,
+    Region,
+    ScalarType,
+    Type,
+    UnknownType,
+    Value,
+    VectorType,
+)
+from ..isa.signless import on_signless, unsigned_of
 from ..isa.traits import CAST
+from ..text import print_program
 from ..text.formats import PREDICATES
+from ..text.type_text import print_type
 from .errors import error_of
 
 _Rule = Callable[[Op], str | None]
@@ -46,6 +65,43 @@ def arith_finding(op: Op) -> Diagnostic | None:
         return error_of(op, "supported", f"is not supported by this version; of arith it has: {operations}")
     finding = rule(op) or _sign(op)
     return error_of(op, "scalar-types", finding) if finding is not None else None
+
+
+def sign_finding(function: Function, op: Op) -> Diagnostic | None:
+    """A warning where a program computes on unsigned integers, which the parser of the assembler refuses.
+
+    >>> from pto_jax.ir import FRAGMENT, Region, dtype
+    >>> a, r = (Value(n, ScalarType(dtype("u8"))) for n in "ar")
+    >>> op = Op("arith.divui", (a, a), results=(r,))
+    >>> print(sign_finding(Function(FRAGMENT, (a,), Region((op,))), op).fix)
+    %r_a_i8 = builtin.unrealized_conversion_cast %a : ui8 to i8
+    %r_i8 = arith.divui %r_a_i8, %r_a_i8 : i8
+    %r = builtin.unrealized_conversion_cast %r_i8 : i8 to ui8
+    """
+    unsigned = next(iter(unsigned_of(op)), None)
+    if unsigned is None:
+        return None
+    names = {v.name for o in function.walk() for v in (*o.ins, *o.outs, *o.results)}
+
+    def fresh(name: str) -> str:
+        while name in names:
+            name += "_"
+        return name
+
+    lines = on_signless(op, fresh)
+    program = Program((Function(FRAGMENT, tuple(dict.fromkeys(op.ins)), Region(lines)),), fragment=True,
+                      has_module=False)  # fmt: skip
+    message = f"{unsigned} is {print_type(unsigned.type)}, which the parser of the assembler refuses here"
+    allowed = "signless integers, seen as unsigned ones by casts"
+    return Diagnostic(
+        "warning",
+        message,
+        op.span,
+        op.name,
+        rule="signless",
+        allowed=allowed,
+        fix=f"\n{print_program(program).strip()}",
+    )
 
 
 def _sign(op: Op) -> str | None:

@@ -128,12 +128,12 @@ def test_the_fix_of_a_part_of_a_line_works(line: str, message: str, fixed: str) 
 #: Lines that no fix repairs, and what their messages got.
 PLAIN = {
     "while n: break": "n has no truth value in Python",
-    "np.arange(n)": "np.arange(n): n has no truth value in Python",
+    "np.arange(n)": "np.arange(n): n is a number that is known when the program runs",
     "pto.tadd(t, t, np.ones((16, 64), np.float32))": "got an array of float32 of shape (16, 64)",
     "pto.tneg(t, t.type)": "got the type vec 16x64xf32; allowed: a tile",
     "pto.tneg(pto.partition_view(vx, [0, 0], [16, 64]), t)": "got a partition_tensor_view<16x64xf32>",
     "pto.alloc_tile('f32', n, 64)": "rows: got n: index; allowed: a positive Python integer",
-    "pto.alloc_tile(16, 64, 'f32')": "unknown element type 16",
+    "pto.alloc_tile(16, 64, 'f32')": "alloc_tile: got (16, 64, 'f32'); allowed: dtype, rows, cols",
 }
 
 

@@ -142,7 +142,9 @@ def test_python_habits_in_kernels_name_what_does_it() -> None:
     ):
         types = {"n": "index", "x": pto.ptr("f32")}
         with pytest.raises(pto.BuildError, match=message):
-            _ = pto.kernel(types=types)(function).program
+            _ = pto.kernel(
+                types={n: types[n] for n in function.__code__.co_varnames[: function.__code__.co_argcount]}
+            )(function).program
 
 
 def test_a_warning_about_a_kernel_in_python_names_its_line_once() -> None:

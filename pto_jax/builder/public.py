@@ -1,0 +1,163 @@
+"""Functions that authors of kernels call: a call that does not fit is one error, at its line, with a fix."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import update_wrapper, wraps
+from typing import Any, Generic, NoReturn, ParamSpec, TypeVar
+
+from ..errors import nearest
+from ..files import user_code
+from .places import fail, here
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+#: Values of arguments that a call leaves out, for its fix.
+_EXAMPLES = {
+    "dtype": '"f32"',
+    "rows": "16",
+    "cols": "64",
+    "shape": "(16, 64)",
+    "condition": "True",
+    "upper": "4",
+    "lower": "4",
+    "kind": '"vector"',
+}
+
+
+def public(function: Callable[P, R]) -> Callable[P, R]:
+    """A function whose signature is checked with a message of the package.
+
+    >>> from pto_jax import BuildError, builder as b
+    >>> try:
+    ...     b.tile_type("f32", dtype="f32")
+    ... except BuildError as error:
+    ...     print(error.diagnostics[0].allowed.partition(", loc")[0])
+    b.tile_type(dtype, rows, cols
+    """
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except TypeError:
+            refuse_call(function, args, kwargs)
+            raise
+
+    return checked
+
+
+class Opener(Generic[P, R]):
+    """A function whose result is used with ``with`` or ``for``: without a call of it both are refused."""
+
+    def __init__(self, function: Callable[P, R]) -> None:
+        update_wrapper(self, function)
+        self._function = public(function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function."""
+        return self._function(*args, **kwargs)
+
+    def __enter__(self) -> NoReturn:
+        """Refuse the function in the place of its result."""
+        self._uncalled()
+
+    def __exit__(self, *error: object) -> None:
+        """Do nothing: the entrance is refused."""
+
+    def __iter__(self) -> Iterator[Any]:
+        self._uncalled()
+
+    def _uncalled(self) -> NoReturn:
+        line = re.search(rf"[\w.]*\b{self._function.__name__}\b", here().span.text)
+        shown = line[0] if line is not None else self._function.__name__
+        fix = _completed(ast.Call(ast.parse(shown, mode="eval").body, [], []), self._function)
+        fail(f"{shown}: got the function without a call", allowed=_shown(shown, self._function), fix=fix)
+
+
+def refuse_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Raise BuildError where arguments do not fit a signature."""
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError:
+        pass
+    else:
+        return
+    written = user_code.expression()
+    call = written.tree if written is not None and isinstance(written.tree, ast.Call) else None
+    name = ast.unparse(call.func) if call is not None else function.__name__
+    known = signature.parameters
+    unknown = next((k for k in kwargs if k not in known), None)
+    count = len(args) - ("self" in known)
+    missing = [p.name for p in _required(function)[count:] if p.name not in kwargs]
+    got = f"no {missing[0]}" if missing else f"{count} argument(s) by position"
+    got = f"the keyword {unknown!r}" if unknown is not None else got
+    fix = _completed(call, function) if call is not None else ""
+    fail(f"{name}: got {got}", allowed=_shown(name, function), fix=fix)
+
+
+def _required(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    parameters = inspect.signature(function).parameters.values()
+    return [p for p in parameters if p.default is p.empty and p.kind in _POSITIONAL and p.name != "self"]
+
+
+def _shown(name: str, function: Callable[..., Any]) -> str:
+    """The call with its parameters: ``name(a, b=, c=)``."""
+    parameters = inspect.signature(function).parameters.values()
+    listed = [
+        p.name if p.default is p.empty else f"{p.name}="
+        for p in parameters
+        if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL) and p.name not in ("self", "named")
+    ]
+    return f"{name}({', '.join(listed)})"
+
+
+def _completed(call: ast.Call, function: Callable[..., Any]) -> str:
+    """The call with its arguments spread, renamed, completed or left out, "" where none of these fits."""
+    whole = inspect.signature(function)
+    signature = whole.replace(parameters=[p for p in whole.parameters.values() if p.name != "self"])
+    names = [p.name for p in signature.parameters.values() if p.kind not in (p.VAR_KEYWORD,)]
+    spread = [e for a in call.args for e in (a.elts if isinstance(a, ast.Tuple | ast.List) else [a])]
+    renamed = [_renamed(k, names) for k in call.keywords]
+    fitting = [k for k in renamed if k.arg in names]
+    exact = [k for k in call.keywords if k.arg in names]
+    placed = [k.value for k in call.keywords if k.arg not in names]
+    incomplete = len(_required(function)) > len(call.args)
+    positional = sum(p.kind in _POSITIONAL for p in signature.parameters.values())
+    candidates = [
+        *([([*call.args, *placed], exact)] if incomplete and placed else []),
+        (call.args, renamed),
+        (spread, renamed),
+        (call.args, fitting),
+        (call.args[:positional], fitting),
+        (_with_examples(call.args, fitting, function), fitting),
+        (_with_examples([], [], function), []),
+    ]
+    for args, keywords in candidates:
+        try:
+            signature.bind(*args, **{k.arg: k.value for k in keywords if k.arg})
+        except TypeError:
+            continue
+        return ast.unparse(ast.Call(call.func, args, keywords))
+    return ""
+
+
+def _renamed(keyword: ast.keyword, names: Sequence[str]) -> ast.keyword:
+    close = keyword.arg if keyword.arg in names else nearest(keyword.arg, names)
+    return ast.keyword(close or keyword.arg, keyword.value)
+
+
+def _with_examples(
+    args: Sequence[ast.expr], keywords: Sequence[ast.keyword], function: Callable[..., Any]
+) -> list[ast.expr]:
+    """Positional arguments with examples of those that are left out."""
+    known = {k.arg for k in keywords}
+    missing = [p.name for p in _required(function)[len(args) :] if p.name not in known]
+    if any(name not in _EXAMPLES for name in missing):
+        return list(args)
+    return [*args, *(ast.parse(_EXAMPLES[name], mode="eval").body for name in missing)]
