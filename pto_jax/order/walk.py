@@ -162,7 +162,7 @@ class Walk(Interpreter):
         lower, upper, step = (scope[op.group(name)[0]] for name in ("lb", "ub", "step"))
         trips = self.course.guesses.trips(lower, upper, step)
         passed = [tuple(scope[v] for v in op.group("inits"))]
-        at, inside = 0, _length(body)
+        at, inside = 0, max(1, _length(body))
         if trips > 1 or not any(isinstance(n, Assumed) for n in (lower, upper, step)):
             self.course.repeated.add(id(op))
         shown: Sequence[int] = range(trips)

@@ -217,6 +217,9 @@ CORRECT = {
     "one trip of 64": loop(
         compared("k", 17) + load("a") + branch(BARRIER, SYNC, "%is") + add("d", "a") + BACK, "%c64"
     ),
+    "a long loop of nothing": STEP + loop("", "%c64"),
+    "a loop of nothing in another": STEP + loop(loop("").replace("%k", "%j")),
+    "a branch of nothing": STEP + branch("", "") + loop(branch("", "")),
 }  # fmt: skip
 
 
