@@ -174,6 +174,14 @@ class Launch:
     arguments: tuple[Any, ...]
 
 
+def _constant(dtype: str) -> str:
+    """A number of a type; those of ``arith`` have no sign."""
+    if dtype == "ui8":
+        cast = "builtin.unrealized_conversion_cast %signless : i8 to ui8"
+        return f"%signless = arith.constant 5 : i8\n%constant = {cast}"
+    return f"%constant = arith.constant {'5.0' if dtype == 'f32' else '5'} : {dtype}"
+
+
 def launch(seed: int, entry: str = "k") -> Launch:
     """The launch of a seed: an entry, and a function that it calls with the block's number."""
     rng = random.Random(seed)
@@ -190,13 +198,15 @@ def launch(seed: int, entry: str = "k") -> Launch:
     prologue = f"""%c0 = arith.constant 0 : index
       %c1 = arith.constant 1 : index
       %mask = arith.constant 255 : i64
-      %constant = arith.constant {"5.0" if dtype == "f32" else "5"} : {dtype}
+      {_constant(dtype)}
       %trips = arith.constant {rng.randint(0, 3)} : index"""
-    wider = "fptosi" if dtype == "f32" else "extui" if dtype.startswith("u") else "extsi"
+    wider = {"f32": "arith.fptosi %at0 : f32", "ui8": "arith.extui %bits : i8"}
+    cast = "%bits = builtin.unrealized_conversion_cast %at0 : ui8 to i8" if dtype == "ui8" else ""
     if not known:
         prologue += f"""
       %at0 = pto.load_scalar %x[%n] : {p} -> {dtype}
-      %read64 = arith.{wider} %at0 : {dtype} to i64
+      {cast}
+      %read64 = {wider.get(dtype, f"arith.extsi %at0 : {dtype}")} to i64
       %read = arith.index_cast %read64 : i64 to index"""
     text = f"""module attributes {{pto.target_arch = "a3"}} {{
     func.func @{entry}({common}) attributes {{pto.entry}} {{
