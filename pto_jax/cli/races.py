@@ -110,7 +110,7 @@ def memory(args: argparse.Namespace) -> int:
             raise
         print("\n".join(map(str, errors)), file=sys.stderr)
         return USAGE
-    print("\n".join(lines))
+    print("\n".join(lines) or f"{args.file}: no tile is in use")
     for finding in overlaps:
         print(finding.render())
     if args.svg is not None:

@@ -87,6 +87,13 @@ def test_the_command_shows_the_peak_and_exits_with_1_for_lost_values(
     assert found["kind"] == "overlap" and found["first"]["value"] == "%a" and found["second"]["value"] == "%z"
 
 
+def test_a_program_that_uses_no_tile_has_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "k.pto"
+    path.write_text(HEAD + "return\n}", encoding="utf-8")
+    assert main(["memory", str(path)]) == 0
+    assert capsys.readouterr().out == f"{path}: no tile is in use\n"
+
+
 def test_the_command_races_names_its_mode_and_writes_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
