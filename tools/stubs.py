@@ -231,10 +231,10 @@ def _operand(operand: isa.Operand) -> str:
 SESSIONS = PACKAGE / "manual" / "sessions.json"
 MICRO_EXAMPLES = PACKAGE / "manual" / "micro.json"
 MICRO_SESSIONS = PACKAGE / "manual" / "micro_sessions.json"
-#: Generated kernels among which an example is looked for.
 #: Lines of a micro-operation with different operands of which one is chosen.
-_TRIES = 16
-_CASES = 40
+_TRIES = 60
+#: Generated kernels among which an example is looked for.
+_CASES = 80
 
 
 def sessions() -> str:

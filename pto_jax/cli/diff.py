@@ -17,7 +17,8 @@ from ..failures.junit import JunitCase, Kind, write_junit
 from ..files import folder_replacing, read_text, save_arrays, write_text
 from ..runtime.array_files import read_inputs, storable
 from ..text import SUFFIXES
-from ..validation.files import Comparing, Verdict, compare_all, counted, dumps, lines, pairs, series
+from ..validation.files import Comparing, Verdict, compare_all, counted, lines, series
+from ..validation.jobs import dumps, pairs
 from . import rank_options
 from .options import DiffOptions
 

@@ -14,7 +14,7 @@ from ..errors import ArgumentError, PtoError
 from ..files import write_text
 from ..order import Changes
 from ..schedules import order_changes
-from ..validation.files import Job, pairs
+from ..validation.jobs import Job, pairs
 from .options import DiffOptions
 
 #: Effects in the order of what matters most.

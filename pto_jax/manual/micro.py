@@ -276,7 +276,11 @@ def _operand(kernel: MicroKernel, name: str, t: str, masks: Iterator[str]) -> No
     else:
         number = _NUMBERS.get(name, 2)
         value = f"{number}.0" if t in ("f32", "f16", "bf16") else str(number)
-        kernel.before.append(f"%{name} = arith.constant {value} : {t}")
+        signless, cast = t.removeprefix("u"), f"builtin.unrealized_conversion_cast %{name}_bits"
+        made = f"%{name}" if signless == t else f"%{name}_bits"
+        kernel.before.append(f"{made} = arith.constant {value} : {signless}")
+        if signless != t:
+            kernel.before.append(f"%{name} = {cast} : {signless} to {t}")
 
 
 def _result(kernel: MicroKernel, name: str, t: str) -> None:

@@ -151,9 +151,9 @@ def _access(declared: MicroOperation) -> Access | None:
 
 
 def _is_special(declared: MicroOperation) -> bool:
-    """Whether an operation uses a special register, or the state of unaligned accesses."""
+    """Whether an operation uses a special register, as unaligned stores do."""
     words = declared.types.replace("->", " ").split()
-    return bool(declared.squeezes) or "spr" in declared.choices or "a" in words
+    return bool(declared.squeezes) or "spr" in declared.choices or "as" in words
 
 
 # -- pipes in another order --------------------------------------------------------------------------

@@ -27,6 +27,7 @@ PART_OF = ("startswith", "endswith", "removeprefix", "removesuffix")
 #: Files whose names are data, and of what; a comment there begins with :data:`REASON`.
 DATA = {
     "pto_jax/builder/custom.py": "syntax of operations that have their own",
+    "pto_jax/builder/instead.py": "calls that messages write for users",
     "pto_jax/devices/cpp/intrinsics.py": "spellings in C++",
     "pto_jax/devices/cpp/operations.py": "spellings in C++",
     "pto_jax/cost/analytic_legacy.py": "published cycle counts",

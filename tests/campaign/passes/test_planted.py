@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from pto_jax.devices.exchange import program_text, save_inputs
-from pto_jax.validation.files import Comparing, Verdict, compare_all, pairs
+from pto_jax.validation.files import Comparing, Verdict, compare_all
+from pto_jax.validation.jobs import pairs
 from tests.campaign.passes.planting import CHANGES, Planted, kernel, plant, renamed
 
 SEED = 11
