@@ -143,7 +143,7 @@ def test_50_ordered_programs_have_no_finding(seed: int) -> None:
 def test_a_vector_core_of_an_a5_names_no_pipe_of_another_core() -> None:
     split = [
         case
-        for case in cases(3, 60, PRESETS["ordered"])
+        for case in cases(3, 80, PRESETS["ordered"])
         if case.profile.name == "a5" and any(op.name == "section.vector" for op in case.program.walk())
     ]
     assert split
