@@ -350,7 +350,10 @@ def _whole(value: Any, d: DType) -> str:
     """The number that a text stands for, "" for other values."""
     if not isinstance(value, str):
         return ""
-    return str(int(value, 16)) if value.lower().startswith("0x") and value[2:].isalnum() else meant(value, d)
+    try:
+        return str(int(value, 0))
+    except ValueError:
+        return meant(value, d)
 
 
 def dtype_of(value: Any, what: str = "scalar") -> DType:

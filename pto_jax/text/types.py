@@ -435,44 +435,10 @@ def read_register(reader: ShapeReader) -> ir.Type:
         while c.kind not in (Kind.GREATER, Kind.EOF):
             c.skip_brackets() if c.kind in CLOSING else c.advance()
         result = replace(result, layout=c.source[begin : c.last_end])
-        if allowed := _layout_objection(result):
+        if allowed := ir.layout_objection(result):
             c.fail_since(begin, f"got the layout {result.layout} in {result}; allowed: {allowed}")
     c.close(Kind.GREATER, opened)
     return result
-
-
-#: The layout of a logical register or mask: its kind, a number of it, and further numbers.
-_LAYOUT = re.compile(
-    r"#pto\.vmi\.layout<\s*([a-z_]+)(?:\s*=\s*(-?\d+))?((?:\s*,\s*[a-z_]+\s*=\s*-?\d+)*)\s*>"
-)
-_FIELD = re.compile(r"([a-z_]+)\s*=\s*(-?\d+)")
-#: Kinds of layouts with the numbers that they may have; None: any above 0, of a register its lanes.
-_LAYOUTS: dict[str, tuple[tuple[str, ...] | None, tuple[str, ...]]] = {
-    "contiguous": (("",), ("lane_stride",)),
-    "deinterleaved": (("2", "4"), ("lane_stride",)),
-    "block_deinterleaved": (("2", "4"), ()),
-    "num_groups": (None, ("slots", "lane_stride")),
-}
-
-
-def _layout_objection(t: ir.VRegType | ir.MaskType) -> str:
-    """What is allowed in place of the layout of a logical type; "" where it is one, or a name for one."""
-    if isinstance(t, ir.MaskType) and not t.bits:
-        return "none for a mask without a width"
-    match = _LAYOUT.fullmatch(t.layout)
-    kind, number, rest = (match[1], match[2] or "", match[3]) if match else ("", "", "")
-    if not t.layout.startswith("#pto."):
-        return ""
-    if kind not in _LAYOUTS:
-        return f"#pto.vmi.layout<...> of {', '.join(_LAYOUTS)}"
-    numbers, fields = _LAYOUTS[kind]
-    groups = str(t.lanes) if isinstance(t, ir.VRegType) else number
-    if number not in (numbers or (groups,)) or number.startswith(("-", "0")):
-        shown = " or ".join(numbers) if numbers else groups.lstrip("-")
-        return f"{kind} = {shown}".removesuffix(" = ")
-    if any(name not in fields or int(value) < (name != "slots") for name, value in _FIELD.findall(rest)):
-        return f"{kind} with " + (", ".join(f"{f} = a positive number" for f in fields) or "nothing else")
-    return ""
 
 
 def _read_vreg(reader: ShapeReader, logical: bool, start: int) -> ir.VRegType:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 from .. import isa, profiles
@@ -450,6 +450,11 @@ class _Checker:
         #: Whether the function has micro-operations.
         self.below_tiles = False
 
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of all values of the function."""
+        return frozenset(v.name for op in self.function.walk() for v in (*op.ins, *op.outs, *op.results))
+
     def run(self) -> None:
         function = self.function
         for value in function.args:
@@ -533,7 +538,7 @@ class _Checker:
     def structure(self, op: Op, operand_facts: OperandFacts) -> None:
         """Check an operation that is no instruction."""
         if op.name.startswith("arith.") or op.name == CAST:
-            self.sink.add(scalars.arith_finding(op) or scalars.sign_finding(self.function, op))
+            self.sink.add(scalars.arith_finding(op) or scalars.sign_finding(op, lambda: self.names))
         elif op.name.startswith("scf."):
             self.sink.add(control_flow.control_finding(op, operand_facts.numbers))
         elif op.name == GRAPH:

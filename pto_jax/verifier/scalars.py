@@ -1,7 +1,7 @@
 """Scalar operations: the types each of them takes, one finding per operation."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from ..errors import Diagnostic
 from ..ir import (
@@ -67,13 +67,15 @@ def arith_finding(op: Op) -> Diagnostic | None:
     return error_of(op, "scalar-types", finding) if finding is not None else None
 
 
-def sign_finding(function: Function, op: Op) -> Diagnostic | None:
+def sign_finding(op: Op, names: Callable[[], Collection[str]]) -> Diagnostic | None:
     """A warning where a program computes on unsigned integers, which the parser of the assembler refuses.
 
-    >>> from pto_jax.ir import FRAGMENT, Region, dtype
+    ``names`` are those of the values of its function.
+
+    >>> from pto_jax.ir import dtype
     >>> a, r = (Value(n, ScalarType(dtype("u8"))) for n in "ar")
     >>> op = Op("arith.divui", (a, a), results=(r,))
-    >>> print(sign_finding(Function(FRAGMENT, (a,), Region((op,))), op).fix)
+    >>> print(sign_finding(op, lambda: "ar").fix)
     %r_a_i8 = builtin.unrealized_conversion_cast %a : ui8 to i8
     %r_i8 = arith.divui %r_a_i8, %r_a_i8 : i8
     %r = builtin.unrealized_conversion_cast %r_i8 : i8 to ui8
@@ -81,10 +83,9 @@ def sign_finding(function: Function, op: Op) -> Diagnostic | None:
     unsigned = next(iter(unsigned_of(op)), None)
     if unsigned is None:
         return None
-    names = {v.name for o in function.walk() for v in (*o.ins, *o.outs, *o.results)}
 
     def fresh(name: str) -> str:
-        while name in names:
+        while name in names():
             name += "_"
         return name
 

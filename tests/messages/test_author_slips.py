@@ -247,6 +247,11 @@ LINES = {
         "addr: got '0x4000'",
         'pto.alloc_tile("f32", 16, 64, addr=FIX)',
     ),
+    "a hexadecimal text": (
+        'for i in pto.range("0x10"):\n    pass',
+        "range: got '0x10'",
+        "for i in pto.range(FIX):\n    pass",
+    ),
     "the destination by out": ("pto.tadd(t, u, out=t)", "got the keyword 'out'", "FIX"),
     "a scalar by value": ("pto.tadds(t, t, value=1.0)", "got the keyword 'value'", "FIX"),
     "a list of operands": ("pto.tadd([t, t, u])", "allowed: tadd(dst, src0, src1)", "FIX"),
@@ -290,6 +295,8 @@ def test_the_fix_of_a_slip_passes_when_it_is_pasted(line: str, got: str, fixed: 
 PLAIN = {
     "for i in zip(pto.range(4), pto.range(4)):\n    pass": "the body of a loop is built once",
     "l = pto.range(4)\nfor i in l:\n    pass\nl.result": "has 0 results; allowed: results of regions",
+    'for i in pto.range("0xzz"):\n    pass': "range: got '0xzz'; allowed: a scalar or a Python number",
+    'for i in pto.range("inf"):\n    pass': "range: got 'inf'; allowed: a scalar or a Python number",
     "q = X[n]": "X[n]: n is a number that is known when the program runs",
     "q = X + n": "X + n: n is a number that is known when the program runs",
     "q = math.sqrt(n)": "math.sqrt(n): n is no Python number",
