@@ -70,11 +70,7 @@ class LogicalWriter(ScopeWriter):
         same = [v for v in self.pool.masks if v.type == t]
         if same and self.state.chance(0.5):
             return self.rng.choice(same)
-        if self.state.chance(0.5):
-            count = self.index(self.rng.randint(0, lanes + 2))
-            (made,) = self.made("vmi.create_mask", {"count": count}, (t,))
-        else:
-            (made,) = self.made("vmi.pge", {}, (t,), pattern=f"PAT_VL{self.rng.randint(1, lanes)}")
+        made = self.mask(self.rng.choice(("create_mask", "create_group_mask", "pge")), lanes, {})
         self.pool.masks.append(made)
         return made
 
@@ -203,25 +199,33 @@ class LogicalWriter(ScopeWriter):
 
     def mask_made(self, sample: MicroSample) -> None:
         """A mask of a count, a pattern or a list."""
-        name, lanes = sample.name.removeprefix(_PREFIX), self.lanes()
+        name = sample.name.removeprefix(_PREFIX)
+        self.pool.masks.append(self.mask(name, self.lanes(), self.chosen(sample)))
+
+    def mask(self, name: str, lanes: int, attributes: dict[str, Any]) -> Value:
+        """A mask of so many lanes by an operation, which may have other choices."""
         results: list[Type] = [MaskType(0, lanes)]
-        attributes, ins = self.chosen(sample), {}
+        ins = {}
         if name == "constant_mask":
             bits = ", ".join(self.rng.choice(("true", "false")) for _ in range(lanes))
             attributes = {"value": f"dense<[{bits}]> : vector<{lanes}xi1>"}
         elif name == "create_group_mask":
             groups = self.divisor(lanes)
             size = lanes // groups
-            ins = {"count": self.index(self.rng.randint(0, size + 1))}
+            ins = {"count": self.index(self.active(size))}
             attributes = {"num_groups": groups, "group_size": size}
         elif name == "pge":
             attributes = {"pattern": f"PAT_VL{self.rng.randint(1, lanes)}"}
         elif name == "plt":
-            ins = {"count": self.number(self.rng.randint(0, lanes + 9), I32)}
+            ins = {"count": self.number(self.active(lanes), I32)}
             results.append(ScalarType(I32))
         elif name == "create_mask":
-            ins = {"count": self.index(self.rng.randint(0, lanes + 1))}
-        self.pool.masks.append(self.made(sample.name, ins, results, **attributes)[0])
+            ins = {"count": self.index(self.active(lanes))}
+        return self.made(_PREFIX + name, ins, results, **attributes)[0]
+
+    def active(self, lanes: int) -> int:
+        """How many lanes a mask has active: none, one, all but one, all, more than there are, or any number."""
+        return self.rng.choice((0, 1, lanes - 1, lanes, lanes + 1, lanes + 9, self.rng.randint(0, lanes)))
 
     def divisor(self, lanes: int) -> int:
         """A number of groups."""

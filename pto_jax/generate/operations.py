@@ -29,6 +29,8 @@ from .values import Recipe
 #: ``doubtful``: legal, with a warning that may concern which lanes are read or written.
 Verdict: TypeAlias = Literal["illegal", "doubtful", "clean"]
 Sizes: TypeAlias = tuple[int, int]
+#: A warning where the assembler accepts a transfer beyond its window: execution refuses it.
+_REFUSED = "window-lanes"
 
 
 def legal(profile: Profile, op: Op, constants: Mapping[str, int] | None = None) -> bool:
@@ -111,7 +113,7 @@ def _verdict(  # noqa: PLR0913 - what the cache is keyed by
         )
     except VerifyError:
         return "illegal"
-    if any(d.severity == "error" for d in findings) or not all(
+    if any(d.severity == "error" or d.rule == _REFUSED for d in findings) or not all(
         _exists(v.type, profile) for v in (*read, *written, *bound)
     ):
         return "illegal"
