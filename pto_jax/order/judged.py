@@ -10,7 +10,7 @@ from typing import Any
 
 from ..analysis.resolve import ResolvedProgram
 from ..interpreter.cores import meet_inside
-from ..ir import Function, KernelKind, Op, Pipe
+from ..ir import Function, KernelKind, Op, Pipe, Value
 from ..isa import effects
 from .guided import special_trips
 from .operations import Known, known
@@ -43,6 +43,7 @@ class Judged:
     _known: dict[int, Known] = field(default_factory=dict)
     _meets: dict[int, bool] = field(default_factory=dict)
     _special: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    _periods: dict[int, int] = field(default_factory=dict)
 
     @cached_property
     def caches(self) -> bool:
@@ -102,18 +103,34 @@ class Judged:
         numbers = (op.attrs.get("event") for op in core)
         return any(isinstance(n, int) and n >= SECOND for n in numbers)
 
+    def period(self, loop: Op) -> int:
+        """After how many trips flags and tiles by trip number repeat: what numbers of a loop are divided by."""
+        found = self._periods.get(id(loop))
+        if found is None:
+            made = {v for op in loop.walk() for v in (*op.results, *(a for r in op.regions for a in r.args))}
+            calls = any(effects.traits_of(op).calls for op in loop.walk())
+            found = self._periods[id(loop)] = _common(
+                {2} | {d for v, d in self._divided if calls or v in made}
+            )
+        return found
+
     @cached_property
-    def period(self) -> int:
-        """After how many trips flags and tiles by trip number repeat: what numbers are divided by."""
-        divisors = {2}
+    def _divided(self) -> list[tuple[Value, int]]:
+        """The numbers that are divided, each by what."""
+        divided = []
         for function in self.resolved.program.functions:
             facts = self.resolved.facts(function)
             for op in function.walk():
                 if op.name.startswith(("arith.rem", "arith.andi", "arith.div")) and len(op.ins) == 2:
                     number = facts.of(op).number(op.ins[1])
                     if isinstance(number, int) and 1 < number <= LONGEST:
-                        divisors.add(number + 1 if op.name == "arith.andi" else number)
-        found = 1
-        for divisor in sorted(divisors):
-            found = lcm(found, divisor) if lcm(found, divisor) <= LONGEST else found
-        return found
+                        divided.append((op.ins[0], number + 1 if op.name == "arith.andi" else number))
+        return divided
+
+
+def _common(divisors: set[int]) -> int:
+    """The least common multiple of some numbers, as far as it is not too long."""
+    found = 1
+    for divisor in sorted(divisors):
+        found = lcm(found, divisor) if lcm(found, divisor) <= LONGEST else found
+    return found

@@ -162,19 +162,19 @@ class Walk(Interpreter):
         lower, upper, step = (scope[op.group(name)[0]] for name in ("lb", "ub", "step"))
         trips = self.course.guesses.trips(lower, upper, step)
         passed = [tuple(scope[v] for v in op.group("inits"))]
-        at, inside = 0, max(1, _length(body))
+        at, inside, period = 0, max(1, _length(body)), self.course.judged.period(op)
         if trips > 1 or not any(isinstance(n, Assumed) for n in (lower, upper, step)):
             self.course.repeated.add(id(op))
         shown: Sequence[int] = range(trips)
         if not self.course.all_trips:
             special, meets = self.special(op, lower, step), self.meets(op)
             room = MEETING if meets else self.course.judged.room
-            shown = _shown(trips, self.course.judged.period, room // (self.around * inside), special)
+            shown = _shown(trips, period, room // (self.around * inside), special)
             if meets and len(shown) < trips:
                 self.course.shortened.setdefault(self.named + self.core.name, []).append(trips)
         outside, self.around = self.around, self.around * max(1, len(shown))
         for trip in shown:
-            carried = _further(passed, trip - at, self.course.judged.period)
+            carried = _further(passed, trip - at, period)
             counter = self.index("arith.addi", lower, self.index("arith.muli", trip, step))
             inner = Scope(scope)
             for value, operand in zip(body.args, (counter, *carried), strict=True):
