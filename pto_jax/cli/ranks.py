@@ -14,9 +14,11 @@ from ..api import load, resolve_profile
 from ..errors import ArgumentError, FileError
 from ..examples import example
 from ..files import load_arrays, save_arrays, write_text
+from ..interpreter.operands import BLOCK_NUMBERS
 from ..ir import TextLanguage
+from ..runtime.arguments import of_every_block
 from .options import ACCEPTED, REJECTED, DiffOptions, RunOptions, Watch
-from .rank_options import given
+from .rank_options import given, is_plan
 from .run import (
     Execution,
     check_options,
@@ -195,9 +197,10 @@ def kernel_of(options: RunOptions) -> RankKernel:
     """The kernel that options name: a plan, an example or a program."""
     from ..runtime.kernel import compile as compile_program
 
-    if (options.file or "").endswith(".json"):
+    if is_plan(options.file):
         from ..runner.description import read_plan
 
+        _refuse_beside_a_plan(options)
         return read_plan(str(options.file), options.ranks, schedule=options.schedule, moves=options.moves)
     shipped = example(options.example) if options.example is not None else None
     program = load(shipped.path if shipped else str(options.file), language=options.language)
@@ -220,6 +223,27 @@ def kernel_of(options: RunOptions) -> RankKernel:
     )
     _require_windows(kernel)
     return kernel
+
+
+def _refuse_beside_a_plan(options: RunOptions) -> None:
+    """ArgumentError for options that a plan says itself."""
+    values: dict[str, tuple[Any, str]] = {
+        "entry": (options.entry, f'"entry": "{options.entry}" for the launch'),
+        "profile": (options.profile, f'"profile": "{options.profile}"'),
+        "grid": (
+            None if options.grid in (None, 1) else options.grid,
+            f'"blocks": {options.grid} for the launch',
+        ),
+        "shared": (options.shared, f'"shared": {json.dumps(options.shared)} for the launch'),
+        "context": (options.context, f'"context": {json.dumps(dict(options.context))} for the launch'),
+        "peer": (options.peers, f'"peers": {json.dumps(dict(options.peers))} for the launch'),
+        "language": (options.language, "the version in the text"),
+        "max-steps": (options.max_steps, "none"),
+    }
+    for name, (value, fix) in values.items():
+        if value:
+            got = f"got --{name} with the plan {options.file}"
+            raise ArgumentError(got, allowed="what the plan says itself", fix=f"{fix} in the plan")
 
 
 def _require_windows(kernel: RankKernel) -> None:
@@ -246,10 +270,13 @@ def values_of(
 ) -> dict[str, Any]:
     """Buffers and scalars: from a file, by options, or generated; the cells of signals are zeros."""
     arrays = load_arrays(inputs) if inputs is not None else {}
+    own = next((n for n in (*arrays, *scalars) if n in BLOCK_NUMBERS), None)
+    if own is not None:
+        raise of_every_block(kernel.entry, own)
     unknown = [n for n in (*arrays, *scalars) if n not in {a.name for a in kernel.arguments}]
     if unknown:
         names = ", ".join(a.name for a in kernel.arguments)
-        raise FileError(f"{inputs or '--arg'}: no argument is called {unknown[0]!r}; allowed: {names}")
+        raise FileError(f"{inputs or '--arg'}: no argument is called {unknown[0]!r}", allowed=names)
     types = {**kernel.buffers, **kernel.scalars}
     typed = {n: _typed(a, types[n]) for n, a in arrays.items()}
     return generate(kernel, seed, {**(presets or {}), **typed, **scalars})
