@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from ..analysis.entries import contexts, strides_of, written_buffers
 from ..analysis.provenance import GlobalTypes
@@ -257,19 +257,18 @@ def _record(name: str, t: object, types: Mapping[str, object]) -> Record:
     return Record()
 
 
-def _peer(name: str, peer: tuple[str, int | Sequence[int]], ranks: int) -> Part:
+def _peer(name: str, peer: object, ranks: int) -> Part:
     """The part of a buffer that is another rank's."""
-    parts = peer if isinstance(peer, tuple | list) else (peer,)
+    parts: Sequence[object] = peer if isinstance(peer, tuple | list) else (peer,)
     buffer, which = parts if len(parts) == 2 else (None, None)
-    several = not isinstance(which, str) and isinstance(which, Iterable)
-    owners = tuple(which) if several else (which,) * ranks  # type: ignore[arg-type]
+    several = isinstance(which, Iterable) and not isinstance(which, str) and getattr(which, "ndim", 1) == 1
+    owners = list(cast("Iterable[Any]", which)) if several else [which] * ranks
     if isinstance(buffer, str) and len(owners) == ranks and all(is_number(r, 0, ranks - 1) for r in owners):
         return Part(buffer, tuple(map(int, owners)))
-    got = f"peers: {name!r}: got {peer!r}"
-    allowed = f"a buffer and a rank from 0 to {ranks - 1}, or {ranks} of them, one for each rank"
     named = next((part for part in parts if isinstance(part, str)), "x")
     fix = f"peers={_quoted({name: [named, ranks - 1]})}"
-    raise ArgumentError(got, allowed=allowed, fix=fix)
+    allowed = f"a buffer and a rank from 0 to {ranks - 1}, or {ranks} of them, one for each rank"
+    raise ArgumentError(f"peers: {name!r}: got {peer!r}", allowed=allowed, fix=fix)
 
 
 def world_of(calls: Sequence[RankCall], *, late: bool = False) -> World:

@@ -675,8 +675,8 @@ def compile(  # noqa: PLR0913 - keywords
     is stopped after ``max_steps`` trips (ExecutionError). ``grid`` blocks are executed, one after another;
     with ``partial_launch`` any number of them, whatever the program is written for.
 
-    ``scalars`` fixes scalar arguments by name, as ``{"rows": 200}`` (on ranks also one each); calls then take the others. Sizes,
-    strides and iterations that depend on them are constants of the compiled code.
+    ``scalars`` fixes scalar arguments by name, as ``{"rows": 200}`` (on ranks also one each); calls then
+    take the others. Sizes, strides and iterations that depend on them are constants of the compiled code.
 
     With ``ranks`` the program runs on so many processors, and the result is a
     :class:`pto_jax.RankKernel`: every buffer is an array with a leading axis of ranks. ``shared`` names

@@ -70,9 +70,7 @@ def launches(
     """
     check_ranks(ranks)
     check_names(shared, context, {})
-    if isinstance(sequence, str) or not isinstance(sequence, Sequence):
-        got, fix = f"launches: got {one_of(sequence)}", f"pto.launches([kernel], ranks={ranks})"
-        raise ArgumentError(got, allowed="a list of kernels", fix=fix)
+    _require_list(sequence, ranks)
     calls: list[RankCall | None] = []
     kernels: list[RankKernel | Kernel] = []
     for number, entry in enumerate(sequence):
@@ -110,6 +108,12 @@ def launches(
     made = RankKernel(tuple(calls), semantics, engine, None, 1_000_000, schedule, moves)
     made.require_static()
     return made
+
+
+def _require_list(sequence: object, ranks: int) -> None:
+    if isinstance(sequence, str) or not isinstance(sequence, Sequence):
+        got, fix = f"launches: got {one_of(sequence)}", f"pto.launches([kernel], ranks={ranks})"
+        raise ArgumentError(got, allowed="a list of kernels", fix=fix)
 
 
 def _require_reached(calls: Sequence[RankCall], shared: Sequence[str], context: Mapping[str, str]) -> None:
