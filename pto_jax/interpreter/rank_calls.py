@@ -262,9 +262,9 @@ def _peer(name: str, peer: object, ranks: int) -> Part:
     parts: Sequence[object] = peer if isinstance(peer, tuple | list) else (peer,)
     buffer, which = parts if len(parts) == 2 else (None, None)
     several = isinstance(which, Iterable) and not isinstance(which, str) and getattr(which, "ndim", 1) == 1
-    owners = list(cast("Iterable[Any]", which)) if several else [which] * ranks
+    owners: list[Any] = list(cast("Iterable[Any]", which)) if several else [which] * ranks
     if isinstance(buffer, str) and len(owners) == ranks and all(is_number(r, 0, ranks - 1) for r in owners):
-        return Part(buffer, tuple(map(int, owners)))
+        return Part(buffer, tuple(int(r) for r in owners))
     named = next((part for part in parts if isinstance(part, str)), "x")
     fix = f"peers={_quoted({name: [named, ranks - 1]})}"
     allowed = f"a buffer and a rank from 0 to {ranks - 1}, or {ranks} of them, one for each rank"
