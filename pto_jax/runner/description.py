@@ -151,14 +151,14 @@ class _Reader:
             return found
         given = self.object(place, found, ("buffer", "offset"))
         buffer, offset = given.get("buffer"), given.get("offset", 0)
-        if not isinstance(buffer, str) or not isinstance(offset, int) or offset < 0:
+        if not isinstance(buffer, str) or not is_number(offset, 0):
             self.fail(place, found, 'a buffer, {"buffer": name, "offset": elements}, or a number')
         return Part(buffer, offset)
 
     def buffer(self, place: str, found: Any) -> tuple[DType, tuple[int, ...]]:
         given = self.object(place, found, ("shape", "type"))
         shape = given.get("shape")
-        if not isinstance(shape, list) or not all(isinstance(n, int) and n > 0 for n in shape):
+        if not isinstance(shape, list) or not all(is_number(n, 1) for n in shape):
             self.fail(f"{place}.shape", shape, "a list of extents")
         try:
             return dtype(given.get("type", "f32")), tuple(shape)
