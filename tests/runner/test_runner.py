@@ -229,9 +229,9 @@ def test_buffers_have_names(folder: Path, buffers: Any) -> None:
 
 def test_an_array_of_another_type_is_named_with_its_launch(folder: Path) -> None:
     with pytest.raises(
-        pto.ArgumentError, match=r"^launches\[0\] \(added.pto\): added: argument 'x': got an arr"
+        pto.ArgumentError, match=r"^launches\[0\] \(aiv/scaled.cpp\): k: argument 'x': got an a"
     ):
-        runner.run(folder, {**arrays(), "x": np.zeros((2, 16, 16))})
+        runner.run(folder, {**arrays(), "x": np.zeros((32, 16))})
 
 
 def test_text_that_is_no_json_and_an_unknown_executor_are_refused(folder: Path) -> None:
