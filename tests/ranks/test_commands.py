@@ -11,7 +11,7 @@ import pytest
 
 from pto_jax.cli.main import main
 from pto_jax.examples import ON_RANKS, example
-from tests.ranks.protocols import PROTOCOLS, compiled, text, values
+from tests.ranks.protocols import PROTOCOLS, compiled, put, text, values
 from tests.ranks.rank_texts import FENCE, ring
 
 Output = pytest.CaptureFixture[str]
@@ -219,6 +219,24 @@ def test_what_a_plan_says_is_no_option(options: list[str], fix: str, tmp_path: P
     plan.write_text(json.dumps({"ranks": 2, "launches": [{**launch, "shared": ["q"]}]}))
     assert main(["run", str(plan)]) == 2
     assert f"{plan}: launches[0]: shared: got 'q', which no argument" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["run", "races"])
+def test_generated_buffers_are_as_large_as_accesses_need(
+    command: str, tmp_path: Path, capsys: Output
+) -> None:
+    k, path, words = text("z"), tmp_path / "k.pto", ["--ranks", "2", "--shared", "y"]
+    k.pointers = {"route": "i32", **k.pointers}
+    to = k.new()
+    k.add(f"{to} = pto.load_scalar %route[{k.number(3)}] : !pto.ptr<i32> -> i32")
+    # A rank that a table names, and a row far behind the first one.
+    put(k, k.peer("%y", k.index(to)), "%x", k.of("muli", k.index("%rank"), 400_000))
+    path.write_text(str(k))
+    assert main([command, str(path), *words]) == 0
+    assert "exact: every order" in capsys.readouterr().out
+    np.savez(tmp_path / "in.npz", route=np.full((2, 64), 7, np.int32))
+    assert main([command, str(path), *words, "--inputs", str(tmp_path / "in.npz")]) == 1
+    assert "addptr: got an address" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["run", "races"])
