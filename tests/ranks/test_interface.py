@@ -103,19 +103,21 @@ def test_what_does_not_fit_is_one_clear_error(options: dict[str, Any], message: 
 def test_numbers_that_no_scalar_holds_are_one_clear_error() -> None:
     k, program = ring(), pto.parse(str(ring()))
     windows: dict[str, Any] = {"shared": ("y", "s"), "context": {"ctx": "y"}}
-    for number in ([2, 2], 2):
+    both: tuple[Any, ...] = ([2, 2], 2)
+    for number in both:
         fixed = pto.compile(program, ranks=2, scalars={"n": number}, engine="interpreter", **windows)
         free = {n: v for n, v in values(k, 2).items() if n != "n"}
         assert [a.name for a in fixed.arguments if a.name in fixed.scalars] == ["rank"]
         assert (fixed(**free)["y"] == compiled(k, 2)(**values(k, 2))["y"]).all()
     whole = compiled(k, 2)
-    for number, message in (
+    wrong: tuple[tuple[Any, str], ...] = (
         ([0, 1, 2], r"got shape \(3,\); allowed: one number, or 2 numbers"),
         ([[0, 1]], r"got shape \(1, 2\); allowed: one number, or 2 numbers"),
         (None, "got None; allowed: a number"),
         (2.5, r"got the float 2.5; allowed: i32; try: int\(2.5\)"),
         (1 << 40, "got 1099511627776; allowed: numbers that i32 holds"),
-    ):
+    )
+    for number, message in wrong:
         with pytest.raises(pto.ArgumentError, match=f"scalar 'n': {message}"):
             pto.launches([(whole, {"n": number})], ranks=2)
         with pytest.raises(pto.ArgumentError, match=f"scalars: scalar 'n': {message}"):
