@@ -365,7 +365,7 @@ def _run(args: argparse.Namespace) -> int:
     watching = args.trace is not None or args.stop is not None
     watch = options.Watch(args.trace, args.trace_limit, args.trace_lanes, args.stop) if watching else None
     chosen = options.of_command(options.RunOptions, args, watch=watch, **rank_options.given(args))
-    on_ranks = chosen.ranks is not None or (chosen.file or "").endswith(".json")
+    on_ranks = chosen.ranks is not None or rank_options.is_plan(chosen.file)
     on_ranks = on_ranks or chosen.example in ON_RANKS
     if not on_ranks:
         rank_options.require_ranks(args, schedule=None, moves="issue", sync="auto")

@@ -69,13 +69,28 @@ def _result(file: str, diagnostic: Diagnostic, rules: Sequence[str]) -> dict[str
     }
 
 
+#: Arguments of functions as fixes have them, and the options that say the same.
+_OPTIONS = (
+    (r'(\w+)="(\w+)"', r"--\1 \2"),
+    (r"(ranks|grid)=(\d+)", r"--\1 \2"),
+    (r'context=\{"(\w+)": "(\w+)"\}', r"--context \1=\2"),
+    (r'peers=\{"(\w+)": \["(\w+)", (\d+)\]\}', r"--peer \1=\2:\3"),
+)
+
+
 def as_options(text: str) -> str:
     """A message whose fix is an argument of a function of Python, with the option of the command instead.
 
     >>> as_options('element type hif8 does not exist on a2a3; try: profile="a5"')
     'element type hif8 does not exist on a2a3; try: --profile a5'
     """
-    return re.sub(r'; try: (?:(\w+)="(\w+)"|(ranks)=(\d+))', r"; try: --\1\3 \2\4", text)
+    for fix, option in _OPTIONS:
+        text = re.sub(f"; try: {fix}", f"; try: {option}", text)
+    return re.sub(r"; try: shared=\[([^]]*)\]", lambda m: f"; try: --shared {_bare(m[1])}", text)
+
+
+def _bare(names: str) -> str:
+    return re.sub(r"['\s]", "", names)
 
 
 def _text(diagnostic: Diagnostic) -> str:

@@ -130,7 +130,7 @@ def run(args: argparse.Namespace) -> int:
                 file=sys.stderr,
             )
             return USAGE
-    if args.ranks is not None:
+    if args.ranks is not None or rank_options.is_plan(args.file):
         from . import ranks
 
         return ranks.races(args)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from typing import Any
 
 from ..errors import ArgumentError
@@ -64,11 +65,21 @@ def add_options(sub: argparse.ArgumentParser) -> None:
 def given(args: argparse.Namespace) -> dict[str, Any]:
     """The options of ranks as their values."""
     return {
-        "shared": tuple(n.removeprefix("%") for n in args.shared.split(",") if n),
-        "context": dict(_pair("--context", text) for text in args.context),
-        "peers": dict(_peer(text) for text in args.peer),
-        "scalars": dict(_scalar(text) for text in getattr(args, "arg", ())),
+        "shared": tuple(n.strip().removeprefix("%") for n in args.shared.split(",") if n.strip()),
+        "context": _once("--context", (_pair("--context", "CTX=X", text) for text in args.context)),
+        "peers": _once("--peer", map(_peer, args.peer)),
+        "scalars": _once("--arg", map(_scalar, getattr(args, "arg", ()))),
     }
+
+
+def _once(option: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """What an option says of arguments; ArgumentError where it says two things of one."""
+    values: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in values:
+            raise ArgumentError(f"{option}: got {name!r} twice", allowed="each argument once")
+        values[name] = value
+    return values
 
 
 def require_ranks(args: argparse.Namespace, **defaults: Any) -> None:
@@ -95,27 +106,34 @@ def written(launch: Launch) -> list[str]:
     return [f"--ranks={launch.ranks}", *shared, *records, *peers]
 
 
-def _pair(option: str, text: str) -> tuple[str, str]:
-    name, _, value = text.partition("=")
+def is_plan(file: str | None) -> bool:
+    """Whether a file is a plan of kernels on several ranks."""
+    return (file or "").endswith(".json")
+
+
+def _pair(option: str, form: str, text: str) -> tuple[str, str]:
+    name, _, value = (part.strip() for part in text.partition("="))
     if not name or not value:
-        raise ArgumentError(f"{option}: got {text}", allowed="ARGUMENT=BUFFER")
+        raise ArgumentError(f"{option}: got {text}", allowed=form)
     return name.removeprefix("%"), value.removeprefix("%")
 
 
 def _peer(text: str) -> tuple[str, tuple[str, int | tuple[int, ...]]]:
-    name, value = _pair("--peer", text)
+    form = "A=X:R or A=X:R,R,..."
+    name, value = _pair("--peer", form, text)
     buffer, _, numbers = value.partition(":")
     try:
         ranks = tuple(map(int, numbers.split(",")))
     except ValueError:
-        raise ArgumentError(f"--peer: got {text}", allowed="A=X:R or A=X:R,R,...") from None
+        raise ArgumentError(f"--peer: got {text}", allowed=form) from None
     return name, (buffer, ranks[0] if len(ranks) == 1 else ranks)
 
 
 def _scalar(text: str) -> tuple[str, Any]:
-    name, value = _pair("--arg", text)
+    form = "NAME=N or NAME=N,N,..."
+    name, value = _pair("--arg", form, text)
     try:
         numbers = [float(n) if "." in n else int(n, 0) for n in value.split(",")]
     except ValueError:
-        raise ArgumentError(f"--arg: got {text}", allowed="NAME=N or NAME=N,N,...") from None
+        raise ArgumentError(f"--arg: got {text}", allowed=form) from None
     return name, numbers[0] if len(numbers) == 1 else numbers

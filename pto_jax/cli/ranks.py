@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
 from ..analysis.entries import moved_windows
 from ..api import load, resolve_profile
-from ..errors import ArgumentError, FileError
+from ..errors import ArgumentError, DeadlockError, ExecutionError, FileError
 from ..examples import example
 from ..files import load_arrays, save_arrays, write_text
+from ..interpreter.operands import BLOCK_NUMBERS
 from ..ir import TextLanguage
+from ..runtime.arguments import of_every_block
 from .options import ACCEPTED, REJECTED, DiffOptions, RunOptions, Watch
-from .rank_options import given
+from .rank_options import given, is_plan
 from .run import (
     Execution,
     check_options,
@@ -32,14 +35,21 @@ if TYPE_CHECKING:
     from ..runtime.ranks import RankKernel
     from ..validation.translation import Failure
 
+T = TypeVar("T")
+#: How much larger generated buffers become, and whether their integers are numbers of ranks.
+_LARGER = ((16, False), (256, False), (256, True))
+
 
 def run(options: RunOptions) -> None:
     """Execute a program or plan on ranks, print what it wrote and its verdict, write the files asked for."""
     _refuse(options)
     kernel = kernel_of(options)
-    values = _values(kernel, options)
-    looked = sanitized(kernel, values, options) if options.sanitize is not None else None
-    outputs = looked.outputs if looked is not None else _outputs(kernel, values, options)
+
+    def execute(values: dict[str, Any]) -> tuple[Execution | None, Mapping[str, Any] | None]:
+        looked = sanitized(kernel, values, options) if options.sanitize is not None else None
+        return looked, looked.outputs if looked is not None else _outputs(kernel, values, options)
+
+    values, (looked, outputs) = _executed(kernel, options, execute)
     if outputs is None:
         return
     origin = f"from {options.inputs}" if options.inputs else f"generated, seed {options.seed}"
@@ -111,7 +121,8 @@ def races(args: argparse.Namespace) -> int:
         language=args.language, ranks=args.ranks, **given(args)
     )  # fmt: skip
     kernel = kernel_of(chosen)
-    report = kernel.judge(_values(kernel, chosen), sync, schedules=args.schedules, seed=args.seed)
+    judge = partial(kernel.judge, sync=sync, schedules=args.schedules, seed=args.seed)
+    report = _executed(kernel, chosen, judge)[1]
     print(report)
     if args.json is not None:
         write_text(args.json, json.dumps([f.as_json() for f in report.findings], indent=2) + "\n")
@@ -195,9 +206,10 @@ def kernel_of(options: RunOptions) -> RankKernel:
     """The kernel that options name: a plan, an example or a program."""
     from ..runtime.kernel import compile as compile_program
 
-    if (options.file or "").endswith(".json"):
+    if is_plan(options.file):
         from ..runner.description import read_plan
 
+        _refuse_beside_a_plan(options)
         return read_plan(str(options.file), options.ranks, schedule=options.schedule, moves=options.moves)
     shipped = example(options.example) if options.example is not None else None
     program = load(shipped.path if shipped else str(options.file), language=options.language)
@@ -222,6 +234,27 @@ def kernel_of(options: RunOptions) -> RankKernel:
     return kernel
 
 
+def _refuse_beside_a_plan(options: RunOptions) -> None:
+    """ArgumentError for options that a plan says itself."""
+    values: dict[str, tuple[Any, str]] = {
+        "entry": (options.entry, f'"entry": "{options.entry}" for the launch'),
+        "profile": (options.profile, f'"profile": "{options.profile}"'),
+        "grid": (
+            None if options.grid in (None, 1) else options.grid,
+            f'"blocks": {options.grid} for the launch',
+        ),
+        "shared": (options.shared, f'"shared": {json.dumps(options.shared)} for the launch'),
+        "context": (options.context, f'"context": {json.dumps(dict(options.context))} for the launch'),
+        "peer": (options.peers, f'"peers": {json.dumps(dict(options.peers))} for the launch'),
+        "language": (options.language, "the version in the text"),
+        "max-steps": (options.max_steps, "none"),
+    }
+    for name, (value, fix) in values.items():
+        if value:
+            got = f"got --{name} with the plan {options.file}"
+            raise ArgumentError(got, allowed="what the plan says itself", fix=f"{fix} in the plan")
+
+
 def _require_windows(kernel: RankKernel) -> None:
     """ArgumentError for a context record of several windows that no option gives one of them."""
     call, names = kernel.kernels[0], {a.name for a in kernel.arguments}
@@ -231,10 +264,32 @@ def _require_windows(kernel: RankKernel) -> None:
             raise ArgumentError(got, allowed="one of them", fix=f"--context {name}={windows[0]}")
 
 
-def _values(kernel: RankKernel, options: RunOptions) -> dict[str, Any]:
-    """Buffers and scalars of an execution: those of an example where the options give no others."""
+def _executed(
+    kernel: RankKernel, options: RunOptions, execute: Callable[[dict[str, Any]], T]
+) -> tuple[dict[str, Any], T]:
+    """The arguments of an execution and what it gives.
+
+    Of generated buffers nobody says the sizes: they grow where accesses leave them, and tables then hold
+    numbers of ranks, which most programs take for places.
+    """
     presets = example(options.example).arguments(options.seed) if options.example is not None else {}
-    return values_of(kernel, options.inputs, options.scalars, options.seed, presets)
+    values = partial(values_of, kernel, options.inputs, options.scalars, options.seed, presets)
+    drawn = options.inputs is None and options.example is None and options.watch is None
+    try:
+        first = values()
+        return first, execute(first)
+    except DeadlockError:
+        raise
+    except ExecutionError:
+        for times, careful in _LARGER if drawn else ():
+            try:
+                more = values(times=times, careful=careful)
+                return more, execute(more)
+            except DeadlockError:
+                raise
+            except ExecutionError:
+                continue
+        raise
 
 
 def values_of(
@@ -243,16 +298,22 @@ def values_of(
     scalars: Mapping[str, Any],
     seed: int,
     presets: Mapping[str, Any] | None = None,
+    *,
+    times: int = 1,
+    careful: bool = False,
 ) -> dict[str, Any]:
     """Buffers and scalars: from a file, by options, or generated; the cells of signals are zeros."""
     arrays = load_arrays(inputs) if inputs is not None else {}
+    own = next((n for n in (*arrays, *scalars) if n in BLOCK_NUMBERS), None)
+    if own is not None:
+        raise of_every_block(kernel.entry, own)
     unknown = [n for n in (*arrays, *scalars) if n not in {a.name for a in kernel.arguments}]
     if unknown:
         names = ", ".join(a.name for a in kernel.arguments)
-        raise FileError(f"{inputs or '--arg'}: no argument is called {unknown[0]!r}; allowed: {names}")
+        raise FileError(f"{inputs or '--arg'}: no argument is called {unknown[0]!r}", allowed=names)
     types = {**kernel.buffers, **kernel.scalars}
     typed = {n: _typed(a, types[n]) for n, a in arrays.items()}
-    return generate(kernel, seed, {**(presets or {}), **typed, **scalars})
+    return generate(kernel, seed, {**(presets or {}), **typed, **scalars}, times=times, careful=careful)
 
 
 def _typed(array: Any, d: Any) -> Any:
@@ -262,8 +323,18 @@ def _typed(array: Any, d: Any) -> Any:
     return array.view(d.word)
 
 
-def generate(kernel: RankKernel, seed: int, values: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Seeded values for what is not known: numbers of ranks by name, zeros for signals and for results."""
+def generate(
+    kernel: RankKernel,
+    seed: int,
+    values: Mapping[str, Any] | None = None,
+    *,
+    times: int = 1,
+    careful: bool = False,
+) -> dict[str, Any]:
+    """Seeded values for what is not known: numbers of ranks by name, zeros for signals and for results.
+
+    Buffers are ``times`` as large as the least; ``careful``: integers are numbers of ranks.
+    """
     rng, arrays = np.random.default_rng(seed), {}
     for argument in kernel.arguments:
         name = argument.name
@@ -272,7 +343,7 @@ def generate(kernel: RankKernel, seed: int, values: Mapping[str, Any] | None = N
         elif name in kernel.scalars:
             arrays[name] = _number(rng, kernel, name)
         else:
-            arrays[name] = _buffer(rng, kernel, name, random_values)
+            arrays[name] = _buffer(rng, kernel, name, times, careful)
     return arrays
 
 
@@ -286,14 +357,16 @@ def _number(rng: np.random.Generator, kernel: RankKernel, name: str) -> Any:
     return np.asarray(rng.integers(1, 8)).astype(d.numpy if d.kind != "index" else np.int32)
 
 
-def _buffer(rng: np.random.Generator, kernel: RankKernel, name: str, random: Any) -> Any:
+def _buffer(rng: np.random.Generator, kernel: RankKernel, name: str, times: int, careful: bool) -> Any:
     from ..generate import rank_inputs
 
-    d, (ranks, size) = kernel.buffers[name], rank_inputs.shape(kernel, name)
+    d, (ranks, size) = kernel.buffers[name], rank_inputs.shape(kernel, name, times)
     shape = (ranks, size // 2 if d is not None and d.packed else size)
     if rank_inputs.begins_empty(kernel, name):
         return np.zeros(shape, np.uint8 if d is None else d.numpy)
-    return random(rng, d, shape)
+    if careful and d is not None and d.is_integer and not d.packed:
+        return rng.integers(0, ranks, shape).astype(d.numpy)
+    return random_values(rng, d, shape)  # type: ignore[arg-type]
 
 
 def _described(name: str, value: Any) -> str:

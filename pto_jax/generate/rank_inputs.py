@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Elements of a generated buffer whose size the text does not say.
 ELEMENTS = 4096
+#: Elements of all ranks up to which buffers grow that are accessed behind their ends.
+LARGEST = 1 << 24
 #: Scalars that are known by their names: the number of a rank, and how many there are.
 _RANK = ("rank", "my_rank", "rank_id", "rankid", "myrank")
 _COUNT = ("n", "n_ranks", "nranks", "num_ranks", "world_size", "ranks", "rank_num", "rank_size")
@@ -39,12 +41,13 @@ def _plain(name: str) -> str:
     return name.split("__")[0]
 
 
-def shape(kernel: RankKernel, name: str) -> tuple[int, int]:
-    """The shape [ranks, elements] of a generated buffer."""
+def shape(kernel: RankKernel, name: str, times: int = 1) -> tuple[int, int]:
+    """The shape [ranks, elements] of a generated buffer, ``times`` as large as the least."""
     size = kernel.sizes.get(name, ELEMENTS)
     if name in kernel.windows or name in kernel.signals:
         size = max(size, ELEMENTS)
-    return kernel.ranks, size * max(call.grid for call in kernel.kernels)
+    size *= max(call.grid for call in kernel.kernels)
+    return kernel.ranks, max(size, min(size * times, LARGEST // kernel.ranks))
 
 
 def begins_empty(kernel: RankKernel, name: str) -> bool:

@@ -243,7 +243,7 @@ def _test(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
     lacking = _first_lacking(interpreter, op, places, compared, value)
     if lacking is not None and interpreter.shared.world is not None:
         yield Polled(op, *lacking)
-    interpreter.shared.tested(op, places, lacking is None)
+    interpreter.shared.tested(op, places, compared, value, answer=lacking is None)
     scope.bind(op.results[0], lacking is None)
 
 

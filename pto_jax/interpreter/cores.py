@@ -100,10 +100,12 @@ class Block:
         if self.world is not None:
             self.world.watch.waited(self.rank, op, places, compared, value)
 
-    def tested(self, op: Op, places: Sequence[Pointer], answer: bool) -> None:
+    def tested(
+        self, op: Op, places: Sequence[Pointer], compared: WaitCmp, value: Scalar, *, answer: bool
+    ) -> None:
         """Called where a look at a signal has its answer."""
         if self.world is not None:
-            self.world.watch.tested(self.rank, op, places, answer)
+            self.world.watch.tested(self.rank, op, places, compared, value, answer=answer)
 
     def has(self, kind: Kind) -> bool:
         """Whether one of the block's cores is of a kind."""

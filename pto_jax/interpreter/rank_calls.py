@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from ..analysis.entries import contexts, strides_of, written_buffers
 from ..analysis.provenance import GlobalTypes
-from ..errors import ArgumentError, is_number
+from ..errors import ArgumentError, is_number, nearest, one_of
 from ..ir import (
     I64,
     DType,
@@ -152,23 +152,27 @@ def bind(
     ``peers`` maps arguments to a buffer and the rank whose part they are, or one rank for each rank.
     """
     check_ranks(ranks)
+    check_names(shared, context, peers)
     recognised = {n: w for n, w in contexts(program, function).items() if n not in (context or {})}
     records, parts = {**recognised, **(context or {})}, dict(peers or {})
     types = {a.name: a.type for a in function.args}
     for what, values in (("context", records), ("peers", parts)):
         for name in values:
             if not isinstance(types.get(name), PtrType | TensorViewType | PartitionViewType | MemRefType):
-                pointers = ", ".join(n for n, t in types.items() if isinstance(t, GlobalTypes)) or "none"
-                raise ArgumentError(
-                    f"{what}: got {name!r}; allowed: pointer arguments of {function.name}: {pointers}"
-                )
+                pointers = [n for n, t in types.items() if isinstance(t, GlobalTypes)]
+                if what == "context":
+                    pointers = [n for n in pointers if _is_record(types[n])]
+                allowed = f"{_OF[what]} of {function.name}: {', '.join(pointers) or 'none'}"
+                close = _meant(name, pointers)
+                fix = f"{what}={_quoted({close: values[name]})}" if close else ""
+                raise ArgumentError(f"{what}: got {name!r}", allowed=allowed, fix=fix)
     bindings: dict[str, Binding] = {}
     for argument in function.args:
         name, t = argument.name, argument.type
         if name in BLOCK_NUMBERS:
             continue
         if name in records:
-            bindings[name] = _record(name, t)
+            bindings[name] = _record(name, t, types)
         elif name in parts:
             bindings[name] = _peer(name, parts[name], ranks)
         elif isinstance(t, GlobalTypes):
@@ -181,11 +185,10 @@ def bind(
             )
     windows = tuple(dict.fromkeys((*shared, *records.values())))
     buffers = {b.buffer for b in bindings.values() if isinstance(b, Part)}
-    _check_windows(shared, buffers | set(records.values()))
+    check_windows(shared, buffers | set(records.values()))
     for name, window in records.items():
         if window not in buffers | set(shared):
-            allowed = ", ".join(sorted(buffers | set(shared))) or "none"
-            raise ArgumentError(f"context: {name!r} is that of {window!r}; allowed: a buffer: {allowed}")
+            raise not_a_buffer(name, window, buffers | set(shared))
     return RankCall(program, function.name, ranks, grid, bindings, windows, tuple(recognised.items()))
 
 
@@ -195,33 +198,77 @@ def check_ranks(ranks: object) -> None:
         raise ArgumentError(f"ranks: got {ranks!r}", allowed=f"1 to {MAX_RANKS}", fix="ranks=2")
 
 
-def _check_windows(shared: Sequence[str], reached: set[str]) -> None:
+#: What the names of a keyword are.
+_OF = {"context": "pointers to i64", "peers": "pointer arguments"}
+
+
+def check_names(shared: object, context: object, peers: object) -> None:
+    """ArgumentError for windows, records or peers that are not given by names."""
+    if isinstance(shared, str) or not isinstance(shared, Iterable):
+        names = str(shared).split(",") if isinstance(shared, str) else ["y"]
+        got = f"shared: got {shared!r}"
+        raise ArgumentError(got, allowed="names of buffers", fix=f"shared=[{', '.join(map(repr, names))}]")
+    for what, values, fix in (
+        ("context", context, {"ctx": "y"}),
+        ("peers", peers, {"a": ["x", 1]}),
+    ):
+        if values is not None and not isinstance(values, Mapping):
+            got = f"{what}: got {one_of(values)}"
+            raise ArgumentError(got, allowed="names of arguments to buffers", fix=f"{what}={_quoted(fix)}")
+
+
+def _quoted(values: Mapping[Any, Any]) -> str:
+    """A dictionary as Python and JSON write it."""
+    return repr(dict(values)).replace("'", '"')
+
+
+def _meant(name: object, words: Iterable[str]) -> str:
+    """The word that a wrong name stands for: the closest one, or the only one; "" where that is not clear."""
+    only = list(words)
+    return nearest(name, only) or (only[0] if len(only) == 1 else "")
+
+
+def check_windows(shared: Sequence[str], reached: Iterable[str]) -> None:
     """ArgumentError for a window that no argument, context record or peer is part of."""
-    if isinstance(shared, str):
-        raise ArgumentError(f"shared: got {shared!r}", allowed="names of buffers", fix=f"({shared!r},)")
     for name in shared:
         if name not in reached:
             got = f"shared: got {name!r}, which no argument, context record or peer is part of"
-            raise ArgumentError(got, allowed=", ".join(sorted(reached)) or "none")
+            close = nearest(name, reached)
+            fix = f"shared={[close if n == name else n for n in shared]!r}" if close else ""
+            raise ArgumentError(got, allowed=", ".join(sorted(reached)) or "none", fix=fix)
 
 
-def _record(name: str, t: object) -> Record:
-    if not isinstance(t, PtrType) or t.dtype.storage_bits != I64.storage_bits:
-        raise ArgumentError(f"context: argument {name!r}: got {t}; allowed: a pointer to i64")
+def not_a_buffer(record: str, window: object, buffers: Iterable[str]) -> ArgumentError:
+    """The error of a context record whose window is none."""
+    close = _meant(window, buffers)
+    fix = f"context={_quoted({record: close})}" if close else ""
+    allowed = f"a buffer: {', '.join(sorted(buffers)) or 'none'}"
+    return ArgumentError(f"context: {record!r}: got {window!r}", allowed=allowed, fix=fix)
+
+
+def _is_record(t: object) -> bool:
+    return isinstance(t, PtrType) and t.dtype.storage_bits == I64.storage_bits
+
+
+def _record(name: str, t: object, types: Mapping[str, object]) -> Record:
+    if not _is_record(t):
+        listed = ", ".join(n for n, other in types.items() if _is_record(other)) or "none here"
+        raise ArgumentError(f"context: argument {name!r}: got {t}", allowed=f"a pointer to i64: {listed}")
     return Record()
 
 
-def _peer(name: str, peer: tuple[str, int | Sequence[int]], ranks: int) -> Part:
+def _peer(name: str, peer: object, ranks: int) -> Part:
     """The part of a buffer that is another rank's."""
-    allowed = f'("x", R) or ("x", [R, ...]) with {ranks} ranks of 0 to {ranks - 1}'
-    try:
-        buffer, which = peer
-        owners = (which,) * ranks if isinstance(which, int) else tuple(map(int, which))
-    except (TypeError, ValueError):
-        raise ArgumentError(f"peers: {name!r}: got {peer!r}; allowed: {allowed}") from None
-    if not isinstance(buffer, str) or len(owners) != ranks or not all(0 <= r < ranks for r in owners):
-        raise ArgumentError(f"peers: {name!r}: got {peer!r}; allowed: {allowed}")
-    return Part(buffer, owners)
+    parts: Sequence[object] = peer if isinstance(peer, tuple | list) else (peer,)
+    buffer, which = parts if len(parts) == 2 else (None, None)
+    several = isinstance(which, Iterable) and not isinstance(which, str) and getattr(which, "ndim", 1) == 1
+    owners: list[Any] = list(cast("Iterable[Any]", which)) if several else [which] * ranks
+    if isinstance(buffer, str) and len(owners) == ranks and all(is_number(r, 0, ranks - 1) for r in owners):
+        return Part(buffer, tuple(int(r) for r in owners))
+    named = next((part for part in parts if isinstance(part, str)), "x")
+    fix = f"peers={_quoted({name: [named, ranks - 1]})}"
+    allowed = f"a buffer and a rank from 0 to {ranks - 1}, or {ranks} of them, one for each rank"
+    raise ArgumentError(f"peers: {name!r}: got {peer!r}", allowed=allowed, fix=fix)
 
 
 def world_of(calls: Sequence[RankCall], *, late: bool = False) -> World:

@@ -66,7 +66,16 @@ class Watch(Protocol):
     def waited(self, rank: int, op: Op, places: Sequence[Pointer], compared: WaitCmp, value: Scalar) -> None:
         """A wait has come to its end."""
 
-    def tested(self, rank: int, op: Op, places: Sequence[Pointer], answer: bool) -> None:
+    def tested(
+        self,
+        rank: int,
+        op: Op,
+        places: Sequence[Pointer],
+        compared: WaitCmp,
+        value: Scalar,
+        *,
+        answer: bool,
+    ) -> None:
         """A look at a signal has its answer."""
 
     def ended(self, rank: int) -> None:
@@ -85,7 +94,16 @@ class Nobody:
     def waited(self, rank: int, op: Op, places: Sequence[Pointer], compared: WaitCmp, value: Scalar) -> None:
         """Nothing is noted."""
 
-    def tested(self, rank: int, op: Op, places: Sequence[Pointer], answer: bool) -> None:
+    def tested(
+        self,
+        rank: int,
+        op: Op,
+        places: Sequence[Pointer],
+        compared: WaitCmp,
+        value: Scalar,
+        *,
+        answer: bool,
+    ) -> None:
         """Nothing is noted."""
 
     def ended(self, rank: int) -> None:

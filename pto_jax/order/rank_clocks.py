@@ -74,6 +74,8 @@ class Waited(NamedTuple):
     clock: Clock
     #: What was complete before it, whatever it saw.
     before: Clock
+    #: Whether it lasts until the signal compares, unlike a look with the answer yes.
+    sure: bool = True
 
 
 #: Comparisons with a number that a counter goes down to, as those with its negative number.

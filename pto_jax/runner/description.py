@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -150,14 +151,14 @@ class _Reader:
             return found
         given = self.object(place, found, ("buffer", "offset"))
         buffer, offset = given.get("buffer"), given.get("offset", 0)
-        if not isinstance(buffer, str) or not isinstance(offset, int) or offset < 0:
+        if not isinstance(buffer, str) or not is_number(offset, 0):
             self.fail(place, found, 'a buffer, {"buffer": name, "offset": elements}, or a number')
         return Part(buffer, offset)
 
     def buffer(self, place: str, found: Any) -> tuple[DType, tuple[int, ...]]:
         given = self.object(place, found, ("shape", "type"))
         shape = given.get("shape")
-        if not isinstance(shape, list) or not all(isinstance(n, int) and n > 0 for n in shape):
+        if not isinstance(shape, list) or not all(is_number(n, 1) for n in shape):
             self.fail(f"{place}.shape", shape, "a list of extents")
         try:
             return dtype(given.get("type", "f32")), tuple(shape)
@@ -195,7 +196,8 @@ def read_plan(
         plan.fail("profile", profile, ", ".join(PROFILE_NAMES))
     sequence = [plan.launch(f"launches[{i}]", one, count, profile) for i, one in enumerate(listed)]
     shared = plan.names("shared", given.get("shared", []))
-    return launches(sequence, count, shared=shared, schedule=schedule, moves=moves)
+    with plan.placed():
+        return launches(sequence, count, shared=shared, schedule=schedule, moves=moves)
 
 
 class _Plan:
@@ -229,20 +231,24 @@ class _Plan:
         if not isinstance(blocks, int) or isinstance(blocks, bool) or blocks < 1:
             self.fail(f"{place}.blocks", blocks, "a number of 1 or more")
         arguments = self.object(f"{place}.arguments", given.get("arguments", {}), ())
-        compiled = compile_program(
-            load(self.path.parent / kernel),
-            profile,
-            given.get("entry"),
-            grid=blocks,
-            partial_launch=True,
-            warn=False,
-            ranks=ranks,
-            shared=self.names(f"{place}.shared", given.get("shared", [])),
-            context=self.object(f"{place}.context", given.get("context", {}), ()),
-            peers=self.peers(place, given.get("peers", {})),
-            engine="interpreter",
-        )
+        shared = self.names(f"{place}.shared", given.get("shared", []))
+        context = self.object(f"{place}.context", given.get("context", {}), ())
+        peers = self.peers(place, given.get("peers", {}))
+        program = load(self.path.parent / kernel)
+        with self.placed(f"{place}: "):
+            compiled = compile_program(
+                program, profile, given.get("entry"), grid=blocks, partial_launch=True, warn=False,
+                ranks=ranks, shared=shared, context=context, peers=peers, engine="interpreter",
+            )  # fmt: skip
         return compiled, arguments
+
+    @contextmanager
+    def placed(self, place: str = "") -> Iterator[None]:
+        """Errors of arguments as errors of the file that has them."""
+        try:
+            yield
+        except ArgumentError as error:
+            raise FileError(f"{self.path}: {place}{error}") from None
 
     def peers(self, place: str, found: Any) -> Mapping[str, Any]:
         """Arguments that are parts of other ranks: ``["x", 1]`` or ``["x", [1, 0]]``."""

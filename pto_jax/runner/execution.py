@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 
 from .. import oracle
 from ..api import load
-from ..errors import ArgumentError, PtoWarning, nearest, objection
+from ..errors import ArgumentError, PtoWarning, nearest, objection, one_of
 from ..ir import DType, ScalarType, Type
 from ..profiles import ProfileName
 from ..runtime.conversion import as_scalar
@@ -64,6 +66,7 @@ def run(
     """
     if executor not in ("engine", "interpreter"):
         raise ArgumentError(f"executor {executor!r}", allowed="engine, interpreter")
+    _require_kinds(folder, arrays)
     root = Path(folder)
     described = (
         step if isinstance(step, Step) else read_step(step if step is not None else root / DESCRIPTION)
@@ -71,7 +74,7 @@ def run(
     state = {name: np.array(received(a, f"buffer {name}")) for name, a in arrays.items()}
     _used(described, state)
     for name, (d, shape) in described.buffers.items():
-        state.setdefault(name, _zeros(name, d, shape))
+        _agree(name, d, shape, state.setdefault(name, _zeros(name, d, shape)))
     chosen: Any = profile or described.profile
     kernels: Kernels = {}
     for number, launch in enumerate(described.launches):
@@ -81,6 +84,14 @@ def run(
         if observer is not None:
             observer(number, launch, written)
     return state
+
+
+def _require_kinds(folder: object, arrays: object) -> None:
+    if not isinstance(arrays, Mapping):
+        got, fix = f"arrays: got {one_of(arrays)}", '{"x": np.ones((16, 16), np.float32)}'
+        raise ArgumentError(got, allowed="arrays by the names of buffers", fix=fix)
+    if not isinstance(folder, str | Path):
+        raise ArgumentError(f"folder: got {folder!r}", allowed="the path of a folder", fix='"."')
 
 
 def _used(step: Step, state: Mapping[str, Array]) -> None:
@@ -93,6 +104,13 @@ def _used(step: Step, state: Mapping[str, Array]) -> None:
         if near:
             got, allowed = f"buffer {name!r}: no launch uses it", ", ".join(sorted(used))
             warnings.warn(PtoWarning(objection(got, allowed, near)), stacklevel=3)
+
+
+def _agree(name: str, d: DType, shape: tuple[int, ...], array: Array) -> None:
+    """ArgumentError where a caller gives a buffer that the description says to be another one."""
+    if (array.size, array.dtype.itemsize) != (prod(shape), np.dtype(d.numpy).itemsize):
+        got = f"buffer {name}: got {array.dtype}{list(array.shape)}"
+        raise ArgumentError(got, allowed=f"{d.name}{list(shape)}, as the description says")
 
 
 def _zeros(name: str, d: DType, shape: tuple[int, ...]) -> Array:
@@ -128,6 +146,31 @@ def _launch(
     parts = _arguments(place, kernel, launch)
     written = {n: p for n, p in parts.items() if n in kernel.outputs and isinstance(p, Part)}
     _apart(place, parts, written)
+    with _named(place):
+        return _called(place, kernel, launch, parts, written, state, executor)
+
+
+@contextmanager
+def _named(place: str) -> Iterator[None]:
+    """Errors of arguments with the launch that has them."""
+    try:
+        yield
+    except ArgumentError as error:
+        if str(error).startswith(place):
+            raise
+        raise ArgumentError(f"{place}: {error}") from None
+
+
+def _called(
+    place: str,
+    kernel: Kernel,
+    launch: Launch,
+    parts: Mapping[str, Part | float],
+    written: Mapping[str, Part],
+    state: dict[str, Array],
+    executor: str,
+) -> tuple[str, ...]:
+    """The calls of one launch: one, or one for each block that its arguments name."""
     calls = product(range(launch.blocks), range(_subblocks(kernel))) if _asks(kernel) else ((0, 0),)
     for block, core in calls:
         given = {n: _value(f"{place}: argument {n}", kernel, n, p, state) for n, p in parts.items()}
@@ -174,8 +217,17 @@ def _arguments(place: str, kernel: Kernel, launch: Launch) -> dict[str, Part | f
     count = len(listed)
     if count != len(wanted) or set(given) != set(wanted):
         got = ", ".join(listed) if isinstance(listed, Mapping) else f"{count}"
-        raise ArgumentError(f"{place}: arguments: got {got}", allowed=f"{len(wanted)}: {', '.join(wanted)}")
+        fix = json.dumps({"arguments": {n: _described(given.get(n, "...")) for n in wanted}})[1:-1]
+        allowed = f"{len(wanted)}: {', '.join(wanted)}"
+        raise ArgumentError(f"{place}: arguments: got {got}", allowed=allowed, fix=fix)
     return given
+
+
+def _described(part: Part | float | str) -> object:
+    """An argument as descriptions have it."""
+    if not isinstance(part, Part):
+        return part
+    return {"buffer": part.buffer, "offset": part.offset} if part.offset else part.buffer
 
 
 def _apart(place: str, parts: Mapping[str, Part | float], written: Mapping[str, Part]) -> None:

@@ -251,6 +251,12 @@ def bound(
     return values
 
 
+def of_every_block(kernel: str, name: str, where: str = "") -> ArgumentError:
+    """The error of a number of blocks for which the engine has the value."""
+    got = f"{kernel}: argument {name!r}: got a value{where}"
+    return ArgumentError(got, allowed="none: every block has its own", fix="leave it out")
+
+
 def _callable(kernel: str) -> str:
     """The name of a kernel in Python, where its program has one."""
     return kernel if kernel.isidentifier() and kernel != FRAGMENT else "kernel"

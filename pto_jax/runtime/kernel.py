@@ -520,8 +520,7 @@ class Kernel:
         known = [a for a in kernel.arguments if a.name in given]
         numbers = [n for n in given if n in BLOCK_NUMBERS]
         if numbers and kernel.grid > 1:
-            got = f"{kernel.entry}: argument {numbers[0]!r}: got a value for {kernel.grid} blocks"
-            raise ArgumentError(got, allowed="none: every block has its own", fix="leave it out")
+            raise arguments.of_every_block(kernel.entry, numbers[0], f" for {kernel.grid} blocks")
         return kernel, {a.name: prepare(kernel.entry, a, given[a.name]) for a in known}
 
     def prepared(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -676,8 +675,8 @@ def compile(  # noqa: PLR0913 - keywords
     is stopped after ``max_steps`` trips (ExecutionError). ``grid`` blocks are executed, one after another;
     with ``partial_launch`` any number of them, whatever the program is written for.
 
-    ``scalars`` fixes scalar arguments by name, as ``{"rows": 200}``; calls then take the others. Sizes,
-    strides and iterations that depend on them are constants of the compiled code.
+    ``scalars`` fixes scalar arguments by name, as ``{"rows": 200}`` (on ranks also one each); calls then
+    take the others. Sizes, strides and iterations that depend on them are constants of the compiled code.
 
     With ``ranks`` the program runs on so many processors, and the result is a
     :class:`pto_jax.RankKernel`: every buffer is an array with a leading axis of ranks. ``shared`` names
@@ -706,7 +705,7 @@ def compile(  # noqa: PLR0913 - keywords
     if checks is not None and not isinstance(checks, bool | np.bool_):
         raise ArgumentError(f"checks: got {checks!r}", allowed="None, False, True")
     _require_names(scalars)
-    if scalars:
+    if scalars and ranks is None:
         resolved = resolve(with_scalars(program, function, scalars))
         program = resolved.program
     if not resolved.is_open:
@@ -721,9 +720,10 @@ def compile(  # noqa: PLR0913 - keywords
         raise VerifyError(judgement.problem)
     if ranks is not None:
         from ..interpreter.rank_calls import bind
-        from .ranks import RankKernel
+        from .ranks import RankKernel, with_numbers
 
         call = bind(program, function, ranks, grid, shared, context, peers)
+        call = with_numbers(call, "scalars", scalars or {})
         made = RankKernel((call,), semantics, engine, checks, max_steps, schedule, moves, warn)
         made.require_static()
         return made

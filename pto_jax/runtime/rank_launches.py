@@ -6,13 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-import numpy as np
-
-from ..errors import ArgumentError
-from ..interpreter.rank_calls import Binding, Number, Part, RankCall, Record, bind, check_ranks
+from ..errors import ArgumentError, nearest, one_of
+from ..interpreter.rank_calls import (
+    Binding,
+    Number,
+    Part,
+    RankCall,
+    Record,
+    bind,
+    check_names,
+    check_ranks,
+    check_windows,
+    not_a_buffer,
+)
 from ..ir import Program
 from .kernel import Kernel, compile as compile_program
-from .ranks import Engine, Moves, RankKernel
+from .ranks import Engine, Moves, RankKernel, with_numbers
 
 
 class HostBarrier:
@@ -60,6 +69,8 @@ def launches(
     array([3., 3.], dtype=float32)
     """
     check_ranks(ranks)
+    check_names(shared, context, {})
+    _require_list(sequence, ranks)
     calls: list[RankCall | None] = []
     kernels: list[RankKernel | Kernel] = []
     for number, entry in enumerate(sequence):
@@ -81,7 +92,7 @@ def launches(
                 for n, w in (context or {}).items()
             }
             launch = [_bound(kernel, ranks, own, names)]
-        calls += [None if call is None else _renamed(place, call, names, ranks) for call in launch]
+        calls += [None if call is None else _renamed(place, call, names) for call in launch]
     if not kernels:
         raise ArgumentError("launches: got no kernel; allowed: one or more")
     semantics = kernels[0].semantics
@@ -92,10 +103,30 @@ def launches(
             "allowed: one profile and numerics"
         )
     windows = tuple(shared)
+    _require_reached([c for c in calls if c is not None], windows, context or {})
     calls = [c and replace(c, shared=tuple(dict.fromkeys((*c.shared, *windows)))) for c in calls]
     made = RankKernel(tuple(calls), semantics, engine, None, 1_000_000, schedule, moves)
     made.require_static()
     return made
+
+
+def _require_list(sequence: object, ranks: int) -> None:
+    if isinstance(sequence, str) or not isinstance(sequence, Sequence):
+        got, fix = f"launches: got {one_of(sequence)}", f"pto.launches([kernel], ranks={ranks})"
+        raise ArgumentError(got, allowed="a list of kernels", fix=fix)
+
+
+def _require_reached(calls: Sequence[RankCall], shared: Sequence[str], context: Mapping[str, str]) -> None:
+    """ArgumentError for windows and context records that no kernel has."""
+    buffers = {name for call in calls for name in call.buffers}
+    records = {name for call in calls for name in call.records}
+    check_windows(shared, buffers | set(context.values()))
+    for name, window in context.items():
+        if name not in records:
+            allowed = f"context records of the kernels: {', '.join(sorted(records)) or 'none'}"
+            raise ArgumentError(f"context: got {name!r}", allowed=allowed, fix=nearest(name, records))
+        if window not in buffers | set(shared):
+            raise not_a_buffer(name, window, buffers | set(shared))
 
 
 def _kernel_and_names(entry: object, place: str) -> tuple[RankKernel | Kernel | Program, Mapping[str, Any]]:
@@ -115,14 +146,13 @@ def _bound(kernel: Kernel, ranks: int, context: Mapping[str, str], names: Mappin
     return replace(call, bindings=bindings, shared=tuple(own.values()))
 
 
-def _renamed(place: str, call: RankCall, names: Mapping[str, Any], ranks: int) -> RankCall:
+def _renamed(place: str, call: RankCall, names: Mapping[str, Any]) -> RankCall:
     """A kernel with its arguments bound to the names of a sequence."""
     known = {a.name for a in call.function.args} | set(call.shared)
     unknown = [n for n in names if n not in known]
     if unknown:
-        raise ArgumentError(
-            f"{place}: {call.entry} has no argument {unknown[0]!r}; allowed: {', '.join(sorted(known))}"
-        )
+        got, allowed = f"{place}: {call.entry} has no argument {unknown[0]!r}", ", ".join(sorted(known))
+        raise ArgumentError(got, allowed=allowed, fix=nearest(unknown[0], known))
 
     def buffer(name: str) -> str:
         given = names.get(name, name)
@@ -134,20 +164,12 @@ def _renamed(place: str, call: RankCall, names: Mapping[str, Any], ranks: int) -
     for name, binding in call.bindings.items():
         if isinstance(binding, Part):
             bindings[name] = Part(buffer(binding.buffer), binding.ranks)
-        elif isinstance(binding, Number) and name in names:
-            bindings[name] = _number(place, name, names[name], ranks)
+        elif isinstance(binding, Number) and isinstance(names.get(name), str):
+            bindings[name] = Number(names[name])
         else:
             bindings[name] = binding
-    return replace(call, bindings=bindings, shared=tuple(map(buffer, call.shared)))
-
-
-def _number(place: str, name: str, given: Any, ranks: int) -> Number:
-    """A scalar by its name in the sequence, or with its values."""
-    if isinstance(given, str):
-        return Number(given)
-    values = np.asarray(given)
-    if values.shape not in ((), (ranks,)):
-        raise ArgumentError(
-            f"{place}: argument {name!r} has shape {values.shape}; allowed: one number, or {ranks}"
-        )
-    return Number(name, tuple(np.broadcast_to(values, (ranks,)).tolist()))
+    renamed = replace(call, bindings=bindings, shared=tuple(map(buffer, call.shared)))
+    scalars = {
+        n: v for n, v in names.items() if isinstance(bindings.get(n), Number) and not isinstance(v, str)
+    }
+    return with_numbers(renamed, place, scalars)

@@ -23,9 +23,10 @@ from ..analysis.entries import Argument
 from ..errors import ArgumentError, is_number, short_list
 from ..interpreter import steering
 from ..interpreter.interleaving import Interleaving
+from ..interpreter.operands import BLOCK_NUMBERS
 from ..interpreter.rank_calls import Number, Part, RankCall, world_of
 from ..interpreter.ranks import context, part
-from ..ir import I64, DType, Program, PtrType, Type
+from ..ir import I64, DType, Program, PtrType, ScalarType, Type
 from ..lowering import (
     ACCESS_RULES,
     Buffers,
@@ -247,7 +248,7 @@ class RankKernel:
             kind = type(value)
             if kind in (int, bool, float) and name in self.scalars:
                 parts.append((name, value))
-            elif kind is list and name in self.scalars:
+            elif kind is list and name in self.scalars and all(type(n) in (int, bool, float) for n in value):
                 parts.append((name, tuple(value)))
             elif kind is np.ndarray or kind is conversion.device_array():
                 signal = name in self.signals or name in self.scalars
@@ -270,9 +271,14 @@ class RankKernel:
         """The buffers and the scalars of a call by name, checked; ArgumentError where one does not fit."""
         names = [a.name for a in self.arguments]
         what = self.kernels[0].entry
+        own = next((n for n in kwargs if n in BLOCK_NUMBERS and n not in names), None)
+        if own is not None:
+            raise arguments.of_every_block(what, own)
         given = arguments.bound(what, names, (), args, kwargs)
         arrays = {n: self._array(what, n, given[n], d) for n, d in self.buffers.items()}
-        numbers = {n: self._numbers(what, n, given[n], d) for n, d in self.scalars.items()}
+        numbers = {
+            n: numbers_of(f"{what}: argument {n!r}", given[n], d, self.ranks) for n, d in self.scalars.items()
+        }
         return arrays, numbers
 
     def _array(self, kernel: str, name: str, value: Any, d: DType | None) -> Any:
@@ -286,34 +292,6 @@ class RankKernel:
                 f"{what}: got shape {shape}", allowed=allowed, fix=f"np.stack([...]) of {self.ranks} parts"
             )
         return array
-
-    def _numbers(self, kernel: str, name: str, value: Any, d: DType) -> list[Any]:
-        """A scalar of each rank: Python numbers of integers that are known."""
-        what = f"{kernel}: argument {name!r}"
-        if not isinstance(value, Tracer) and not d.is_float and np.asarray(value).dtype.kind in "iub":
-            return self._integers(what, np.asarray(value), d)
-        if not np.ndim(value):
-            values = [value] * self.ranks
-        elif np.shape(value) == (self.ranks,):
-            values = list(value)
-        else:
-            allowed = f"one number, or {self.ranks} numbers"
-            raise ArgumentError(f"{what}: got shape {np.shape(value)}", allowed=allowed)
-        numbers = [conversion.as_scalar(v, d, what) for v in values]
-        if d.is_float or any(isinstance(v, Tracer) for v in numbers):
-            return numbers
-        return [bool(v) if d.bits == 1 else int(np.asarray(v)) for v in numbers]
-
-    def _integers(self, what: str, value: Any, d: DType) -> list[int]:
-        """One integer for each rank, which may come as an array of any integer type."""
-        if value.shape not in ((), (self.ranks,)):
-            raise ArgumentError(
-                f"{what}: got shape {value.shape}", allowed=f"one number, or {self.ranks} numbers"
-            )
-        listed = value.tolist() if value.ndim else [value.item()] * self.ranks
-        for number in (min(listed), max(listed)):
-            conversion.as_scalar(int(number), d, what)
-        return [bool(n) for n in listed] if d.bits == 1 else listed
 
     # -- the interpreter -----------------------------------------------------------------------------
 
@@ -358,6 +336,9 @@ class RankKernel:
         """
         if sync not in SYNC:
             raise ArgumentError(f"sync: got {sync!r}", allowed=", ".join(SYNC))
+        for name, number in (("schedules", schedules), ("seed", seed)):
+            if not is_number(number, 0):
+                raise ArgumentError(f"{name}: got {number!r}", allowed="a number from 0")
         arrays, numbers = self.prepared((), values)
         report = self._judge(arrays, numbers, sync)
         if not schedules:
@@ -548,6 +529,39 @@ class RankKernel:
         if not machine.packed[names[0]]:
             return machine.parts.gathered(names, np.dtype(source.dtype)).reshape(source.shape)
         return jax.numpy.stack([contents(machine.buffers[n], source[0], packed=True) for n in names])
+
+
+def numbers_of(what: str, value: Any, d: DType, ranks: int) -> list[Any]:
+    """A scalar of each rank, as ``d`` holds it: Python numbers of integers that are known.
+
+    ArgumentError for what is neither one number nor one for each rank.
+    """
+    if np.shape(value) not in ((), (ranks,)):
+        raise ArgumentError(f"{what}: got shape {np.shape(value)}", allowed=f"one number, or {ranks} numbers")
+    if not isinstance(value, Tracer) and not d.is_float and np.asarray(value).dtype.kind in "iub":
+        # Integers may come as an array of any integer type.
+        listed = np.broadcast_to(value, ranks).tolist()
+        for number in (min(listed), max(listed)):
+            conversion.as_scalar(int(number), d, what)
+        return [bool(n) for n in listed] if d.bits == 1 else listed
+    numbers = [conversion.as_scalar(v, d, what) for v in (value if np.ndim(value) else [value] * ranks)]
+    if d.is_float or any(isinstance(v, Tracer) for v in numbers):
+        return numbers
+    return [bool(v) if d.bits == 1 else int(np.asarray(v)) for v in numbers]
+
+
+def with_numbers(call: RankCall, what: str, values: Mapping[str, Any]) -> RankCall:
+    """The call with numbers in the place of scalars, which it then does not take."""
+    types = {a.name: a.type for a in call.function.args if a.name in call.bindings}
+    bindings = dict(call.bindings)
+    for name, value in values.items():
+        t = types.get(name)
+        if not isinstance(t, ScalarType):
+            listed = ", ".join(n for n, other in types.items() if isinstance(other, ScalarType)) or "none"
+            raise ArgumentError(f"{what}: got {name!r}", allowed=f"scalars of {call.entry}: {listed}")
+        numbers = numbers_of(f"{what}: scalar {name!r}", value, t.dtype, call.ranks)
+        bindings[name] = Number(name, tuple(numbers))
+    return replace(call, bindings=bindings)
 
 
 def _raw(array: Any) -> DType:

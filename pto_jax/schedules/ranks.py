@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -21,8 +22,8 @@ from ..interpreter.communication import Copy
 from ..interpreter.cores import Block, Core
 from ..interpreter.interleaving import name_of
 from ..interpreter.operands import LocalPointer
-from ..interpreter.rank_calls import RankCall
-from ..interpreter.ranks import Cell, Nobody
+from ..interpreter.rank_calls import Part, RankCall
+from ..interpreter.ranks import Cell, Nobody, part
 from ..ir import AtomicType, Loc, Op, Pipe, WaitCmp
 from ..isa import effects
 from ..oracle.machine import ReferenceMachine
@@ -136,6 +137,12 @@ class Record(Nobody):
 
     _used: dict[int, frozenset[str]] = field(default_factory=dict)
 
+    @cached_property
+    def repeated(self) -> frozenset[int]:
+        """The looks at signals that a loop repeats until the answer is yes, and does nothing else."""
+        functions = [f for judged in self.judged.values() for f in judged.resolved.program.functions]
+        return frozenset(id(look) for f in functions for look in _repeated(f))
+
     def used(self, program: ir.Program) -> frozenset[str]:
         """The names of values that some operation of a program takes."""
         if id(program) not in self._used:
@@ -159,10 +166,25 @@ class Record(Nobody):
         cells, core, number = tuple(map(self.cell, places)), self.current, int(value)
         self.events.append(lambda r: r.enter(rank, core).wait(op, core, cells, compared, number))
 
-    def tested(self, rank: int, op: Op, places: Sequence[Pointer], answer: bool) -> None:
-        """A look at a signal has its answer."""
-        cells, core = tuple(map(self.cell, places)), self.current
-        self.events.append(lambda r: r.enter(rank, core).look(op, core, cells))
+    def tested(
+        self,
+        rank: int,
+        op: Op,
+        places: Sequence[Pointer],
+        compared: WaitCmp,
+        value: Scalar,
+        *,
+        answer: bool,
+    ) -> None:
+        """A look at a signal has its answer: after a yes the core goes on as behind a wait."""
+        cells, core, number = tuple(map(self.cell, places)), self.current, int(value)
+        waits = id(op) in self.repeated
+        if not waits:
+            self.events.append(lambda r: r.enter(rank, core).look(op, core, cells))
+        if answer:
+            self.events.append(
+                lambda r: r.enter(rank, core).wait(op, core, cells, compared, number, sure=waits)
+            )
 
     def interpreter(self, program: ir.Program, machine: Any, core: Core, shared: Block) -> Interpreter:
         """What executes the operations of a core and notes them."""
@@ -175,6 +197,27 @@ class Record(Nobody):
     def met(self) -> None:
         """All ranks have met."""
         self.events.append(lambda replay: replay.meet())
+
+
+def _repeated(function: ir.Function) -> Iterator[Op]:
+    """The one operation of each while loop that has an effect, and ends the loop where its result is true."""
+    true = {op.results[0].name for op in function.walk() if op.attrs.get("value") is True}
+    for op in function.walk():
+        regions = effects.traits_of(op).regions
+        if regions is None or regions.runs != "while" or op.ins:
+            continue
+        *before, end = op.regions[0].ops
+        acts = [o for o in (*before, *op.regions[1].ops[:-1]) if not _is_pure(o)]
+        negated = [o for o in before if o.name == "arith.xori" and o.results[0] == end.ins[0]]
+        if len(acts) == 1 == len(negated) and acts[0] in before and acts[0].results:
+            given = {v.name for v in negated[0].ins} - true
+            if given == {acts[0].results[0].name}:
+                yield acts[0]
+
+
+def _is_pure(op: Op) -> bool:
+    traits = effects.traits_of(op)
+    return not (op.regions or traits.calls or traits.effects or traits.order or traits.fifo)
 
 
 class _Walk(Interpreter):
@@ -327,6 +370,8 @@ class _Replay:
     #: Copies with the operations that have asked whether they are over.
     asked: list[tuple[Op, Op]] = field(default_factory=list)
     cores: dict[int, list[str]] = field(default_factory=dict)
+    #: The cores that use each buffer of global memory.
+    users: dict[object, set[str]] = field(default_factory=dict)
     ends: dict[int, Clock] = field(default_factory=dict)
     met: Clock = field(default_factory=list)
     _signals: dict[int, Signals] = field(default_factory=dict)
@@ -381,9 +426,15 @@ class _Replay:
                 self.signals_of(judged).hand_over(op, core, before, phase)
             before = phase.pipe
             if uses:
-                self.clocks.execute([*uses, *_lines(uses)])
+                self._execute(uses)
         if elements:
-            self.clocks.execute([*elements, *_lines(elements)])
+            self._execute(elements)
+
+    def _execute(self, uses: list[Use]) -> None:
+        for use in uses:
+            if use.region.space.loc is None:
+                self.users.setdefault(use.region.space.root, set()).add(use.core)
+        self.clocks.execute([*uses, *_lines(uses)])
 
     def _agent(self, core: str, copy: Copy) -> str:
         """The name of a copy as an agent: its number among those of its core."""
@@ -399,7 +450,7 @@ class _Replay:
         if copy.earlier is not None:
             done = self.clocks.complete(self._agent(core, copy.earlier), Pipe.ALL)
             self.clocks.wait(agent, Pipe.ALL, done)
-        self.clocks.execute([use._replace(core=agent, pipe=Pipe.MTE3) for use in uses])
+        self._execute([use._replace(core=agent, pipe=Pipe.MTE3) for use in uses])
 
     def complete(self, core: str, copy: Copy, asking: Op | None = None) -> None:
         """An asynchronous copy is complete for the core that has waited for it, or has asked."""
@@ -419,8 +470,20 @@ class _Replay:
         listed.append(Notify(op, core, cell, value, adds, agent, epoch, clock))
         self.clocks.barrier(core, Pipe.ALL)
 
-    def wait(self, op: Op, core: str, cells: tuple[Cell, ...], compared: WaitCmp, value: int) -> None:
-        """A wait ends: what follows comes after what it has acquired."""
+    def wait(
+        self,
+        op: Op,
+        core: str,
+        cells: tuple[Cell, ...],
+        compared: WaitCmp,
+        value: int,
+        *,
+        sure: bool = True,
+    ) -> None:
+        """A wait ends: what follows comes after what it has acquired.
+
+        One that is not ``sure`` would have gone on with another answer.
+        """
         epoch, number = self.clocks.issue(core, Pipe.S), len(self.waits)
         if self.joins is None:
             found: Clock = []
@@ -432,7 +495,7 @@ class _Replay:
         self.clocks.wait(core, Pipe.S, found)
         clock = self.clocks.before(core, Pipe.S)
         agent = self.clocks.agent(core, Pipe.S)
-        self.waits.append(Waited(op, core, cells, compared, value, agent, epoch, clock, before))
+        self.waits.append(Waited(op, core, cells, compared, value, agent, epoch, clock, before, sure))
 
     def look(self, op: Op, core: str, cells: tuple[Cell, ...]) -> None:
         """A look at signals."""
@@ -514,12 +577,20 @@ def judge(
     execute(machine=Recorder, watch=record, make=record.interpreter)
     replay = settled(record, vector=False)
     mode = "as written" if sync == "as-written" else "as the texts say"
-    return RankReport(tuple(_findings(replay)), mode)
+    return RankReport(tuple(_findings(replay, _private([c for c in calls if c is not None]))), mode)
 
 
-def _findings(replay: _Replay) -> Iterator[RankFinding]:
+def _private(calls: Sequence[RankCall]) -> frozenset[str]:
+    """The parts of buffers that only their own ranks reach."""
+    parts = [b for call in calls for b in call.bindings.values() if isinstance(b, Part)]
+    far = {p.buffer for p in parts if p.ranks != tuple(range(len(p.ranks)))}
+    far |= {name for call in calls for name in call.shared}
+    return frozenset(part(p.buffer, r) for p in parts if p.buffer not in far for r in p.ranks)
+
+
+def _findings(replay: _Replay, private: frozenset[str]) -> Iterator[RankFinding]:
     seen: dict[tuple[str, int, int], RankFinding] = {}
-    for finding in (*_races(replay), *_signals(replay)):
+    for finding in (*_races(replay, private), *_signals(replay)):
         key = finding.kind, id(finding.first), id(finding.second)
         if key in seen:
             finding = replace(seen[key], count=seen[key].count + finding.count)
@@ -534,9 +605,12 @@ _STATES = {
 }
 
 
-def _races(replay: _Replay) -> Iterator[RankFinding]:
+def _races(replay: _Replay, private: frozenset[str]) -> Iterator[RankFinding]:
     for key, race in replay.clocks.races.items():
         count, first, second = replay.clocks.counts[key], race.first, race.second
+        root = first.region.space.root
+        if race.announced and root in private and len(replay.users[root]) == 1:
+            continue  # nobody that the signal reaches uses these bytes
         if race.announced:
             kind, reason = _STATES[race.announced]
             text = f"{reason}: {first.value} on PIPE_{first.pipe.name}"
@@ -575,7 +649,7 @@ def _signals(replay: _Replay) -> Iterator[RankFinding]:
                 if not (one.adds and two.adds) and rank_clocks.unordered(one, two):
                     reason = f"nothing orders two changes of {one.cell}, of which one sets it"
                     yield RankFinding("schedule", one.op, two.op, reason)
-    for wait in replay.waits:
+    for wait in (w for w in replay.waits if w.sure):
         for cell in wait.cells:
             for m in rank_clocks.may_pass(wait, cell, replay.notifies.get(cell, ()), replay.initial[cell]):
                 reason = f"{cell} may pass {wait.value} before the wait looks, which then has no end"

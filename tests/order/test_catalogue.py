@@ -374,10 +374,15 @@ def test_a_function_that_waits_for_operations_is_judged_as_it_is_written(wait: s
     )
 
 
-def test_10_a_value_that_is_overwritten_before_its_last_read_is_an_overlap() -> None:
-    half = "%half = arith.constant 2048 : i64\n"
-    body = half + load("a") + sync("MTE2", "V") + f"%z = pto.alloc_tile addr = %half : {T}\n" + add("z", "b")
-    (found,) = pto.races(pto.parse(HEAD + body + add("d", "a") + "return\n}", "k.pto"), "a2a3")
-    assert found.kind == "overlap" and found.second is not None
-    assert (found.first.value, found.second.value) == ("%a", "%z")
+@pytest.mark.parametrize("address", [0, 1024, 2048], ids=["all", "most", "half"])
+@pytest.mark.parametrize("mode", ["as written", "inserted"])
+def test_10_a_value_that_is_overwritten_before_its_last_read_is_an_overlap(address: int, mode: str) -> None:
+    flag = sync("MTE2", "V") if mode == "as written" else ""
+    start = f"%at = arith.constant {address} : i64\n"
+    body = start + load("a") + flag + f"%z = pto.alloc_tile addr = %at : {T}\n"
+    # What is never read under its own name would be another handle of the tile at its bytes.
+    body += add("z", "b") + add("e", "z")
+    (overlap,) = pto.races(pto.parse(HEAD + body + add("d", "a") + "return\n}", "k.pto"), "a2a3")
+    assert overlap.kind == "overlap" and overlap.second is not None
+    assert (overlap.first.value, overlap.second.value) == ("%a", "%z")
     assert pto.races(pto.parse(HEAD + body + "return\n}", "k.pto"), "a2a3") == []

@@ -11,7 +11,7 @@ import pytest
 
 from pto_jax.cli.main import main
 from pto_jax.examples import ON_RANKS, example
-from tests.ranks.protocols import PROTOCOLS, compiled, text, values
+from tests.ranks.protocols import PROTOCOLS, compiled, put, text, values
 from tests.ranks.rank_texts import FENCE, ring
 
 Output = pytest.CaptureFixture[str]
@@ -146,7 +146,23 @@ def test_a_program_that_only_one_order_saves_is_different(file: Path, tmp_path: 
         (["run", "FILE", "--shared", "y"], "--shared without --ranks; allowed: both; try: --ranks 2"),
         (["races", "FILE", "--context", "ctx=y"], "--context without --ranks"),
         (["diff", "FILE", "FILE", "--peer", "x=y:0"], "--peer without --ranks"),
-        (["diff", "FILE", "FILE", "--ranks", "0"], "ranks: got 0; allowed: 1 to 64"),
+        (["diff", "FILE", "FILE", "--ranks", "0"], "ranks: got 0; allowed: 1 to 64; try: --ranks 2"),
+        (["run", "FILE", *RANKS, "--context", "ctx=s"], "--context: got 'ctx' twice; allowed: each"),
+        (["run", "FILE", *RANKS, "--peer", "x=y:0", "--peer", "x=y:1"], "--peer: got 'x' twice"),
+        (["run", "FILE", *RANKS, "--arg", "n=2", "--arg", "n=3"], "--arg: got 'n' twice"),
+        (["run", "FILE", *RANKS, "--arg", "n"], "--arg: got n; allowed: NAME=N or NAME=N,N,..."),
+        (
+            ["run", "FILE", "--ranks", "2", "--context", "cty=y"],
+            "pointers to i64 of ring: ctx; try: --context ctx=y",
+        ),
+        (
+            ["run", "FILE", "--ranks", "2", "--shared", "yy"],
+            "which no argument, context record or peer is part of",
+        ),
+        (
+            ["run", "FILE", *RANKS, "--peer", "x=y:9"],
+            "got ('y', 9); allowed: a buffer and a rank from 0 to 2",
+        ),
         (["diff", "FILE", "FILE", *RANKS, "--sync"], "--ranks with --sync"),
         (
             ["diff", "FILE", "FILE", *RANKS, "--corpus"],
@@ -177,6 +193,50 @@ def test_kernels_of_a_plan_are_traced_one_after_the_other(tmp_path: Path, capsys
     plan.write_text(json.dumps({"ranks": 2, "launches": [launch, "host_barrier", again]}))
     assert main(["run", str(plan), "--trace", "--trace-limit", "9000"]) == 0
     assert len(re.findall(r"rank 0 \(block 0\) twait", capsys.readouterr().out)) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "fix"),
+    [
+        (["--shared", "y"], '"shared": ["y"] for the launch in the plan'),
+        (["--grid", "2"], '"blocks": 2 for the launch in the plan'),
+        (["--context", "ctx=y"], '"context": {"ctx": "y"} for the launch in the plan'),
+        (["--peer", "x=y:1"], '"peers": {"x": ["y", 1]} for the launch in the plan'),
+        (["--profile", "a5"], '"profile": "a5" in the plan'),
+        (["--entry", "ring"], '"entry": "ring" for the launch in the plan'),
+    ],
+)
+def test_what_a_plan_says_is_no_option(options: list[str], fix: str, tmp_path: Path, capsys: Output) -> None:
+    (tmp_path / "ring.pto").write_text(str(ring()))
+    launch = {"kernel": "ring.pto", "shared": ["y", "s"], "context": {"ctx": "y"}}
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"ranks": 2, "launches": [launch]}))
+    assert main(["races", str(plan)]) == 0
+    assert "exact: every order" in capsys.readouterr().out
+    assert main(["run", str(plan), *options]) == 2
+    shown = capsys.readouterr().err
+    assert f"got {options[0]} with the plan {plan}; allowed:" in shown and f"; try: {fix}" in shown
+    plan.write_text(json.dumps({"ranks": 2, "launches": [{**launch, "shared": ["q"]}]}))
+    assert main(["run", str(plan)]) == 2
+    assert f"{plan}: launches[0]: shared: got 'q', which no argument" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["run", "races"])
+def test_generated_buffers_are_as_large_as_accesses_need(
+    command: str, tmp_path: Path, capsys: Output
+) -> None:
+    k, path, words = text("z"), tmp_path / "k.pto", ["--ranks", "2", "--shared", "y"]
+    k.pointers = {"route": "i32", **k.pointers}
+    to = k.new()
+    k.add(f"{to} = pto.load_scalar %route[{k.number(3)}] : !pto.ptr<i32> -> i32")
+    # A rank that a table names, and a row far behind the first one.
+    put(k, k.peer("%y", k.index(to)), "%x", k.of("muli", k.index("%rank"), 400_000))
+    path.write_text(str(k))
+    assert main([command, str(path), *words]) == 0
+    assert "exact: every order" in capsys.readouterr().out
+    np.savez(tmp_path / "in.npz", route=np.full((2, 64), 7, np.int32))
+    assert main([command, str(path), *words, "--inputs", str(tmp_path / "in.npz")]) == 1
+    assert "addptr: got an address" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["run", "races"])

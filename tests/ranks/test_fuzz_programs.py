@@ -212,7 +212,7 @@ def test_a_plan_on_ranks_is_read_again_and_wrong_ones_are_refused() -> None:
     [
         (None, "waits for signals of other processors; allowed: programs of one processor; try: --ranks N"),
         (replace(RING, shared=("q",)), "shared: got 'q'"),
-        (replace(RING, context=(("ctx", "q"),)), "context: 'ctx' is that of 'q'"),
+        (replace(RING, context=(("ctx", "q"),)), "context: 'ctx': got 'q'; allowed: a buffer"),
         (replace(RING, peers=(("q", "y", (0,) * 4),)), "peers: got 'q'"),
     ],
 )

@@ -69,16 +69,28 @@ def test_a_peer_is_the_part_of_one_rank_or_of_one_for_each() -> None:
         ({"ranks": "2"}, "ranks: got '2'; allowed: 1 to 64; try: ranks=2"),
         ({"ranks": 2.0}, "ranks: got 2.0; allowed: 1 to 64"),
         ({"ranks": 2, "grid": "2"}, "grid: got '2'; allowed: a positive number"),
-        ({"ranks": 2, "shared": "a"}, r"shared: got 'a'; allowed: names of buffers; try: \('a',\)"),
-        ({"ranks": 2, "shared": ("q",)}, "shared: got 'q', which no argument.*; allowed: a, b"),
+        ({"ranks": 2, "shared": "a"}, r"shared: got 'a'; allowed: names of buffers; try: shared=\['a'\]"),
+        ({"ranks": 2, "shared": "a,b"}, r"shared: got 'a,b'; .*; try: shared=\['a', 'b'\]"),
+        ({"ranks": 2, "shared": None}, "shared: got None; allowed: names of buffers"),
+        ({"ranks": 2, "shared": ("q",)}, "shared: got 'q', which no argument.*; allowed: a, b$"),
+        ({"ranks": 2, "shared": ("a", "%b")}, r"shared: got '%b', .*; try: shared=\['a', 'b'\]"),
+        ({"ranks": 2, "context": ["a"]}, 'context: got a list; allowed: .*; try: context={"ctx": "y"}'),
+        ({"ranks": 2, "context": {"q": "a"}}, "context: got 'q'; allowed: pointers to i64 of k: none"),
+        ({"ranks": 2, "peers": "a"}, r'peers: got a str; allowed: .*; try: peers={"a": \["x", 1\]}'),
+        ({"ranks": 2, "scalars": {"n": 2}}, "scalars: got 'n'; allowed: scalars of k: none"),
         ({"ranks": 2, "engine": "gpu"}, "engine: got 'gpu'; allowed: compiled, interpreter"),
         ({"ranks": 2, "moves": "x"}, "moves: got 'x'; allowed: issue, wait"),
         ({"ranks": 2, "schedule": "x"}, "schedule: got 'x'; allowed: a seed"),
-        ({"ranks": 2, "peers": {"a": ("x", 2)}}, r"peers: 'a': got .*; allowed: .* with 2 ranks of 0 to 1"),
+        (
+            {"ranks": 2, "peers": {"a": ("x", 2)}},
+            r'got .*; allowed: a buffer and a rank from 0 to 1, .*; try: peers={"a": \["x", 1\]}',
+        ),
+        ({"ranks": 2, "peers": {"a": ("x", True)}}, r"peers: 'a': got \('x', True\)"),
+        ({"ranks": 2, "peers": {"a": ("x", 0, 1)}}, r"peers: 'a': got \('x', 0, 1\)"),
         ({"ranks": 2, "peers": {"q": ("x", 1)}}, "peers: got 'q'; allowed: pointer arguments of k: a, b"),
         (
             {"ranks": 2, "context": {"a": "b"}},
-            "argument .a.: got ptr<f32>; allowed: a pointer to i64",
+            "argument .a.: got ptr<f32>; allowed: a pointer to i64: none here",
         ),
         ({"shared": ("a",)}, "got no ranks; allowed: with ranks=N"),
     ],
@@ -86,6 +98,66 @@ def test_a_peer_is_the_part_of_one_rank_or_of_one_for_each() -> None:
 def test_what_does_not_fit_is_one_clear_error(options: dict[str, Any], message: str) -> None:
     with pytest.raises(pto.ArgumentError, match=message):
         pto.compile(peers(), **options)
+
+
+def test_numbers_that_no_scalar_holds_are_one_clear_error() -> None:
+    k, program = ring(), pto.parse(str(ring()))
+    windows: dict[str, Any] = {"shared": ("y", "s"), "context": {"ctx": "y"}}
+    both: tuple[Any, ...] = ([2, 2], 2)
+    for number in both:
+        fixed = pto.compile(program, ranks=2, scalars={"n": number}, engine="interpreter", **windows)
+        free = {n: v for n, v in values(k, 2).items() if n != "n"}
+        assert [a.name for a in fixed.arguments if a.name in fixed.scalars] == ["rank"]
+        assert (fixed(**free)["y"] == compiled(k, 2)(**values(k, 2))["y"]).all()
+    whole = compiled(k, 2)
+    wrong: tuple[tuple[Any, str], ...] = (
+        ([0, 1, 2], r"got shape \(3,\); allowed: one number, or 2 numbers"),
+        ([[0, 1]], r"got shape \(1, 2\); allowed: one number, or 2 numbers"),
+        (None, "got None; allowed: a number"),
+        (2.5, r"got the float 2.5; allowed: i32; try: int\(2.5\)"),
+        (1 << 40, "got 1099511627776; allowed: numbers that i32 holds"),
+    )
+    for number, message in wrong:
+        with pytest.raises(pto.ArgumentError, match=f"scalar 'n': {message}"):
+            pto.launches([(whole, {"n": number})], ranks=2)
+        with pytest.raises(pto.ArgumentError, match=f"scalars: scalar 'n': {message}"):
+            pto.compile(program, ranks=2, scalars={"n": number}, **windows)
+        with pytest.raises(pto.ArgumentError, match=f"argument 'n': {message}"):
+            whole(**{**values(k, 2), "n": number})
+
+
+def test_a_number_of_blocks_is_never_given_on_ranks() -> None:
+    kernel = pto.compile(pto.parse(str(blocks())), ranks=2, grid=4, partial_launch=True, warn=False)
+    with pytest.raises(
+        pto.ArgumentError, match=r"__pypto_spmd_block_idx': got a value; allowed: none: every"
+    ):
+        kernel(np.zeros((2, 8), np.int32), __pypto_spmd_block_idx=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"context": {"q": "y"}}, "context: got 'q'; allowed: context records of the kernels: none"),
+        ({"context": {"ctx": "q"}}, "context: 'ctx': got 'q'; allowed: a buffer: s, x, y"),
+        ({"shared": ("nope",)}, "shared: got 'nope', which no argument"),
+        ({"shared": "y"}, r"shared: got 'y'; .*; try: shared=\['y'\]"),
+    ],
+)
+def test_a_sequence_has_windows_and_records_of_its_kernels(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(pto.ArgumentError, match=message):
+        pto.launches([pto.parse(str(ring()))], ranks=2, **options)
+
+
+@pytest.mark.parametrize("sequence", ["ring", None, 3, pto.host_barrier])
+def test_a_sequence_is_a_list(sequence: Any) -> None:
+    with pytest.raises(pto.ArgumentError, match=r"launches: got .*; allowed: a list of kernels; try: pto\."):
+        pto.launches(sequence, ranks=2)
+
+
+@pytest.mark.parametrize("options", [{"schedules": -1}, {"schedules": "x"}, {"seed": 1.5, "schedules": 1}])
+def test_orders_are_counted(options: dict[str, Any]) -> None:
+    with pytest.raises(pto.ArgumentError, match=r"(schedules|seed): got .*; allowed: a number from 0"):
+        compiled(ring(), 2).judge(values(ring(), 2), **options)
 
 
 @pytest.mark.parametrize("entry", [3, "k", (peers(),), (peers(), "a")])

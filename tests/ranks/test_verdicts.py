@@ -327,3 +327,21 @@ def test_46_float_additions_of_several_ranks_round_in_their_order() -> None:
 def test_46_an_answer_about_a_signal_depends_on_the_order() -> None:
     k = pair(sends(notify=True), lambda k: k.test("%s", 0))
     assert ("schedule", "tnotify", "ttest") in kinds(k, 2)
+
+
+@pytest.mark.parametrize("trips", [(2, 2, 2), (2, 1, 2)], ids=["alike", "uneven"])
+def test_51_a_barrier_in_a_loop_of_other_trips_on_one_rank_is_a_deadlock(trips: tuple[int, ...]) -> None:
+    k = protocols.text(scalars=("trips",))
+    trip, count = k.new(), k.index("%trips")
+    k.add(f"scf.for {trip} = {k.number(0)} to {count} step {k.number(1)} {{")
+    wanted = k.new()
+    k.add(f"{wanted} = arith.index_cast {k.of('muli', k.of('addi', trip, 1), 3)} : index to i32")
+    for p in range(3):
+        k.notify(k.peer("%s", k.number(p)), 0)
+    k.wait("%s", 0, wanted)
+    k.end()
+    if len(set(trips)) == 1:
+        assert not kinds(k, 3, trips=list(trips))
+        return
+    with pytest.raises(pto.PtoError, match=r"deadlock: 2 of 3 ranks wait for ever(.|\n)*ge 6, which is 5"):
+        compiled(k, 3)(**{**values(k, 3), "trips": list(trips)})

@@ -169,7 +169,20 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"launches": [{"kernel": "none.pto", "arguments": []}]}, "none.pto: no such file"),
     (
         {"launches": [{"kernel": "added.pto", "arguments": ["x", 1]}]},
-        "launches[0] (added.pto): arguments: got 2; allowed: 3: x, s, y",
+        "launches[0] (added.pto): arguments: got 2; allowed: 3: x, s, y; "
+        'try: "arguments": {"x": "x", "s": 1, "y": "..."}',
+    ),
+    (
+        {"buffers": {"h": {"shape": [True, 16]}}},
+        "buffers.h.shape: got [True, 16]; allowed: a list of extents",
+    ),
+    (
+        {"buffers": {"x": {"shape": [4]}}},
+        "buffer x: got float32[32, 16]; allowed: f32[4], as the description",
+    ),
+    (
+        {"launches": [{"kernel": "added.pto", "arguments": [{"buffer": "x", "offset": True}, 1, "y"]}]},
+        "launches[0].arguments[0]: got {'buffer': 'x', 'offset': True}",
     ),
     (
         {"launches": [{"kernel": "added.pto", "arguments": ["z", 1, "y"]}]},
@@ -204,6 +217,21 @@ def test_what_is_wrong_is_one_error(folder: Path, changed: dict[str, Any], messa
     with pytest.raises((pto.FileError, pto.ArgumentError)) as caught:
         runner.run(folder, arrays())
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("buffers", [None, [1], "x"])
+def test_buffers_have_names(folder: Path, buffers: Any) -> None:
+    with pytest.raises(pto.ArgumentError, match=r"arrays: got .*; allowed: arrays by the names of buffers"):
+        runner.run(folder, buffers)
+    with pytest.raises(pto.ArgumentError, match=r"folder: got 3; allowed: the path of a folder"):
+        runner.run(3, arrays())  # type: ignore[arg-type]
+
+
+def test_an_array_of_another_type_is_named_with_its_launch(folder: Path) -> None:
+    with pytest.raises(
+        pto.ArgumentError, match=r"^launches\[0\] \(aiv/scaled.cpp\): k: argument 'x': got an a"
+    ):
+        runner.run(folder, {**arrays(), "x": np.zeros((32, 16))})
 
 
 def test_text_that_is_no_json_and_an_unknown_executor_are_refused(folder: Path) -> None:
