@@ -14,7 +14,7 @@ from ..errors import ArgumentError, Diagnostic, UnknownNameError, nearest, short
 from ..files import user_code
 from ..ir import AttrValue, Function, KernelKind, Program, ScalarType, Type
 from ..profiles import OPTIONS, PROFILES, Profile, ProfileName, is_arch
-from . import argument_types, places
+from . import argument_types, jumps, places
 from .arith import as_scalar, dtype_of
 from .body import Block, Body, Node, activate, building, current
 from .places import fail, here
@@ -154,7 +154,7 @@ class Kernel:
             values = self.function(*body.args, **self.constants)
             if body.returned is None:
                 body.expect(body.root)
-                body.returned = returned(body, values)
+                body.returned = returned(body, values, jumps.last_return(self._span))
         assert building.function is not None
         return building.function
 
@@ -541,6 +541,7 @@ class OpenRegion:
         if kind is not None:
             self._of.body.abandon(self._block)
             return
+        jumps.check(self._block.span)
         self._of.close(self._block)
         if self._last:
             self._of.complete()

@@ -71,15 +71,15 @@ LINES = {
     "number - tile": ("1 - t", "1 - t: got the tile t", "pto.tneg(t, t); pto.tadds(t, t, 1.0)"),
     "tile * tile": ("t * u", "t * u: got the tile t", "pto.tmul(t, t, u)"),
     "tile / 2": ("t / 2", "t / 2: got the tile t", "pto.tdivs(t, t, 2.0)"),
-    "- tile": ("-t", "-t: got the tile t", "pto.tneg(t, t)"),
+    "- tile": ("-t", "-t: got the kernel tile t", "pto.tneg(t, t)"),
     "jnp": ("jnp.exp(t)", "jnp.exp: got the kernel tile t; allowed: arrays", "pto.texp(t, t)"),
     "np": ("np.sqrt(t)", "np.sqrt: got the kernel tile t; allowed: arrays", "pto.tsqrt(t, t)"),
     "ops": ("pto.ops.texp(t)", "pto.ops.texp: got the kernel tile t", "pto.texp(t, t)"),
-    "min": ("min(n, 16)", "min(n, 16): n has no truth value in Python", "pto.minimum(n, 16)"),
-    "max": ("max(n, 2)", "max(n, 2): n has no truth value", "pto.maximum(n, 2)"),
+    "min": ("min(n, 16)", "min(n, 16): n is known when the program runs; try: ", "pto.minimum(n, 16)"),
+    "max": ("max(n, 2)", "max(n, 2): n is known when the program runs; try: ", "pto.maximum(n, 2)"),
     "abs": ("abs(n)", "abs(n): n is known when the program runs", "pto.maximum(n, -n)"),
     "/": ("n / 2", "n / 2: got an index; allowed: floats", "n // 2"),
-    "**": ("n ** 2", "n ** 2: got an index", "n * n"),
+    "**": ("n ** 2", "n ** 2: n is known when the program runs; try: ", "n * n"),
     "float": ("n + 1.5", "got 1.5 beside an index", 'pto.cast(n, "f32") + 1.5'),
     "constant": (
         'pto.tadds(t, t, pto.constant(1.0, "f16"))',
@@ -127,8 +127,8 @@ def test_the_fix_of_a_part_of_a_line_works(line: str, message: str, fixed: str) 
 
 #: Lines that no fix repairs, and what their messages got.
 PLAIN = {
-    "while n: break": "n has no truth value in Python",
-    "np.arange(n)": "np.arange(n): n is a number that is known when the program runs",
+    "while n: break": "n: n is known when the program runs; allowed: pto.while_(values)",
+    "np.arange(n)": "np.arange(n): n is known when the program runs",
     "pto.tadd(t, t, np.ones((16, 64), np.float32))": "got an array of float32 of shape (16, 64)",
     "pto.tneg(t, t.type)": "got the type vec 16x64xf32; allowed: a tile",
     "pto.tneg(pto.partition_view(vx, [0, 0], [16, 64]), t)": "got a partition_tensor_view<16x64xf32>",
@@ -158,7 +158,7 @@ def test_the_fix_of_a_line_of_a_kernel_works(line: str, message: str, fix: str) 
 
 def test_a_condition_becomes_an_operation() -> None:
     said = refused(lambda: run_kernel("if n > 3:", "    pto.tadds(t, t, 1.0)"))
-    assert "n > 3: n has no truth value in Python, it is known when the program runs" in said
+    assert "n > 3: n is known when the program runs; try: " in said
     run_kernel(fix_of(said), "    pto.tadds(t, t, 1.0)")
     assert fix_of(refused(lambda: run_kernel("for i in range(n):", "    pass"))) == "pto.range(n)"
     run_kernel("for i in pto.range(n):", "    pto.tadds(t, t, 1.0)")
