@@ -162,11 +162,11 @@ class Scalar(Handle):
         if written is not None and allowed is _ALLOWED:
             fix = self.owner.constant_of(self, name)
             if fix:
-                sets = f"which {self.owner.name}.specialise({name}=...) sets"
-                allowed = "a loop of Python" if fix.startswith("for ") else f"a keyword-only parameter, {sets}"
+                allowed = f"a keyword-only parameter, which {self.owner.name}.specialise({name}=...) sets"
+                allowed = "a loop of Python" if fix.startswith("for ") else allowed
         fail(message, allowed=allowed, fix=fix)
 
-    __array__ = __array_ufunc__ = __array_function__ = refuse
+    __array__ = __array_function__ = refuse
     __jax_array__ = property(refuse)
 
     def __format__(self, spec: str) -> str:
@@ -275,12 +275,13 @@ def _chosen(values: ast.expr, index: str) -> str:
             return ""
     if not pairs or not all(isinstance(v, ast.Constant) and is_number(v.value) for _, v in pairs):
         return ""
-    *first, (_, last) = pairs
-    return functools.reduce(
-        lambda other, pair: f"pto.select({index} == {pair[0]}, {ast.unparse(pair[1])}, {other})",
-        reversed(first),
-        ast.unparse(last),
-    )
+    # Numbers of one type: floats where one is.
+    numbers = [ast.literal_eval(v) for _, v in pairs]
+    texts = [repr(float(n) if any(isinstance(m, float) for m in numbers) else n) for n in numbers]
+    result = texts.pop()
+    for (key, _), text in reversed(list(zip(pairs, texts, strict=False))):
+        result = f"pto.select({index} == {key}, {text}, {result})"
+    return result
 
 
 def literal(value: Any, d: DType, what: str, instruction: str | None = None) -> AttrValue:

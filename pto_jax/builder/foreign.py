@@ -41,7 +41,7 @@ def _complete(tree: ast.expr) -> bool:
     )
 
 
-def _classes(kind: type) -> Iterator[str]:
+def _classes(kind: type[Handle]) -> Iterator[str]:
     yield kind.__name__
     for inner in kind.__subclasses__():
         yield from _classes(inner)

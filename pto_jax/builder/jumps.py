@@ -17,12 +17,12 @@ _MORE, _STOP = "more", "stop"
 
 
 def check(block: Span | None) -> None:
-    """Refuse a jump at the end of a block behind which more of the function, or another pass, would follow."""
+    """Refuse a jump at the end of a block behind which more of the function, or another pass, follows."""
     path = user_code.path(block) if block is not None else []
     if not path or block is None or not isinstance(path[-1], ast.With):
         return
     jump, outer = path[-1].body[-1], list(pairwise(path))[::-1]
-    if not isinstance(jump, _Jump) or isinstance(path[0], _Jump):
+    if not isinstance(jump, _Jump):
         return
     rest: Sequence[ast.stmt] = ()
     for parent, child in outer:
@@ -67,7 +67,7 @@ def check_taken(outer: Span | None, inner: Span | None) -> None:
 
 def _refuse(jump: _Jump, file: str, fix: str) -> NoReturn:
     fail(
-        f"{type(jump).__name__.lower()}: got a jump out of a block of the program, behind which nothing is built",
+        f"{type(jump).__name__.lower()}: got a jump out of a block, behind which nothing is built",
         user_code.span_of(file, jump),
         allowed="blocks that run to their end, the rest in pto.else_(), and loops with pto.while_",
         fix=fix,

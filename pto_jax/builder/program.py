@@ -69,7 +69,7 @@ class Pointer(Handle):
         fix = f"pto.tload(tile, pto.GlobalTensor({mine}, (16, 64)))" if mine.isidentifier() else ""
         return message, "loads of tiles and scalars", fix
 
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = Handle.refuse  # type: ignore[assignment]
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = Handle.refuse
     __hash__ = object.__hash__
 
     def __len__(self) -> NoReturn:

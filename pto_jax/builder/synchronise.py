@@ -53,7 +53,7 @@ class Event:
         return self._handle
 
     def objection(self, written: user_code.Expression | None) -> tuple[str, str, str]:
-        """Refuse an event as an operand of Python; the fix computes on the tile that the instruction writes."""
+        """Refuse an event as a value of Python; the fix computes on the tile that the instruction writes."""
         tile = self.node.outs[0] if self.node.outs else None
         shown, fix = written.text if written is not None else "an expression", ""
         if written is not None and isinstance(written.tree, ast.BinOp) and tile is not None:

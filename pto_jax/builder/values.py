@@ -78,17 +78,17 @@ class Handle:
         """The user's name of the value: a variable of the expression, else its name in the program."""
         nodes = list(ast.walk(written.tree)) if written is not None else []
         called = {id(n) for call in nodes if isinstance(call, ast.Call) for n in ast.walk(call.func)}
-        names = [n.id for n in nodes if isinstance(n, ast.Name) and id(n) not in called]
+        parts = {id(n) for a in nodes if isinstance(a, ast.Attribute) for n in ast.walk(a.value)}
+        names = {ast.unparse(n): id(n) in parts for n in nodes
+                 if isinstance(n, ast.Name | ast.Attribute) and id(n) not in called}  # fmt: skip
         own = self._name or ""
         hint = own.rpartition("_")[0] if own[-1:].isdigit() else own
-        attribute = next((n for n in nodes if isinstance(n, ast.Attribute) and n.attr in (own, hint)), None)
-        if attribute is not None:
-            return ast.unparse(attribute)
-        lone = names[0] if len(set(names)) == 1 else self.label
-        return next((n for n in names if n in (own, hint)), lone)
+        whole = [n for n, part in names.items() if not part]
+        lone = whole[0] if len(whole) == 1 else self.label
+        return next((n for n in names if n.rpartition(".")[2] in (own, hint)), lone)
 
     def objection(self, written: user_code.Expression | None) -> tuple[str, str, str]:
-        """What is wrong with an expression that takes the value for one of Python, what is allowed, and a fix."""
+        """What an expression got that takes the value for one of Python, what is allowed, and a fix."""
         shown = written.text if written is not None else "an expression"
         return f"{shown}: got {self.spelled(written)}, {with_article(self.type)}", "instructions", ""
 
@@ -200,8 +200,9 @@ class TileHandle(Handle):
                 listed = ", ".join(map(ast.unparse, args))
                 if len(args) == 1 and not isinstance(args[0], ast.List | ast.Tuple):
                     mine = ast.unparse(args[0])
-                    shows = last in ("array", "asarray", "str", "repr") and mine.isidentifier()
-                    fix = instead.printed(mine, self.type) if shows else instead.attribute(last, mine, self.type)
+                    fix = instead.attribute(last, mine, self.type)
+                    if last in ("array", "asarray") and mine.isidentifier():
+                        fix = instead.printed(mine, self.type)
                 elif isa.find(f"t{last}") is not None:
                     fix = f"pto.t{last}({mine}, {listed})"
             case ast.UnaryOp(operator, _):
@@ -317,7 +318,7 @@ class View(Handle):
         message = f"{written.text if written is not None else mine}: got the view {mine} of global memory"
         return message, "loads of tiles", f"pto.tload(tile, {mine})" if mine.isidentifier() else ""
 
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = Handle.refuse  # type: ignore[assignment]
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = Handle.refuse
     __hash__ = object.__hash__
 
     def __len__(self) -> NoReturn:

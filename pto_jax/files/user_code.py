@@ -54,8 +54,8 @@ class Expression:
     @property
     def choice(self) -> ast.IfExp | None:
         """The conditional expression whose condition the expression is: None elsewhere."""
-        statement = definition(self.span)
-        choices = (n for n in ast.walk(statement) if isinstance(n, ast.IfExp)) if statement is not None else ()
+        nodes = [n for s in path(self.span)[-1:] for n in ast.walk(s)]
+        choices = (n for n in nodes if isinstance(n, ast.IfExp))
         place = self.span.line, len(self.span.text[: self.span.col - 1].encode())
         return next((n for n in choices if (n.test.lineno, n.test.col_offset) == place), None)
 
@@ -125,7 +125,7 @@ def failed(error: BaseException, file: str) -> tuple[Expression, bool] | None:
 
 
 def path(span: Span) -> list[ast.stmt]:
-    """The statements around a line of the user's code, the one that begins there last; none of other lines."""
+    """The statements around a line of the user's code, the one that begins there last; [] of other lines."""
     tree, result = _tree("".join(linecache.getlines(span.file))), list[ast.stmt]()
     while True:
         inner = (n for n in ast.iter_child_nodes(tree) if isinstance(n, ast.stmt)) if tree is not None else ()
@@ -148,9 +148,9 @@ def definition(span: Span) -> ast.stmt | None:
 
 
 def with_keyword(function: ast.FunctionDef, name: str) -> str:
-    """The head of a function whose argument is keyword-only, and has no type in its decorators.
+    r"""The head of a function whose argument is keyword-only, and has no type in its decorators.
 
-    >>> head = "@kernel(types={'x': X, 'n': 'index'})\\ndef k(x, n): pass"
+    >>> head = "@kernel(types={'x': X, 'n': 'index'})\ndef k(x, n): pass"
     >>> print(with_keyword(ast.parse(head).body[0], "n"))
     @kernel(types={'x': X})
     def k(x, *, n):
@@ -219,7 +219,7 @@ def sides(tree: ast.expr | None) -> list[str]:
 
 
 def _head(text: str, span: Span, frame: FrameType) -> Expression | None:
-    """The expression of a statement with a block, where Python gives the whole statement as the place of it."""
+    """The expression of a statement with a block, where Python gives the whole statement as its place."""
     try:
         statement = ast.parse(text).body[0]
     except SyntaxError:
