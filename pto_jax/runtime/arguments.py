@@ -129,6 +129,9 @@ def _misshapen(what: str, array: Any, t: Type, declared: tuple[int, ...]) -> Arg
     fix, name = "", what.rpartition("argument ")[2].strip("'")
     if len(shape) > len(declared) and shape[-len(declared) :] == declared:
         fix = "jax.vmap(kernel)"
+    elif isinstance(array, Tracer) and shape == declared[1:]:
+        # A transformation of JAX took the first axis.
+        fix = f"{name}[None]"
     elif shape == declared[::-1]:
         fix = f"{name}.T"
     elif math.prod(shape) == math.prod(declared) and len(shape) < 2:

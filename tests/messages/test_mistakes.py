@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -242,6 +243,39 @@ def test_a_tile_is_no_array(text: str, fix: str) -> None:
     assert said.startswith(f"{text}: a Tile (vec 16x16xf32) is not an array; allowed: instructions")
     assert fix_of(said) == fix
     assert eval(fix, names).shape == (16, 16)
+
+
+#: Functions of one number on a tile, and of its first element.
+NUMBERS = {
+    "float(result)": "float(result.array[0, 0])",
+    "int(result)": "int(result.array[0, 0])",
+    "round(result, 2)": "round(result.array[0, 0], 2)",
+    "bool(result)": "bool(result.array[0, 0])",
+}
+
+
+@pytest.mark.parametrize(("text", "fix"), NUMBERS.items())
+def test_a_tile_is_no_number(text: str, fix: str) -> None:
+    result, name = pto.ops.tneg(X), f"<expression {text}>"
+    linecache.cache[name] = (len(text), None, [text], name)
+    said = refused(lambda: eval(compile(text, name, "eval"), {"result": result}))
+    assert said.startswith(f"{text}: a Tile (vec 16x64xf32) is not an array") and fix_of(said) == fix
+    assert eval(fix, {"result": result}) == eval(fix.partition("(")[0])(-1)
+
+
+def test_a_tile_has_no_format_of_numbers_and_no_truth_value() -> None:
+    result = pto.ops.tneg(X)
+    assert f"{result}" == str(result)
+    assert "a Tile (vec 16x64xf32) is not an array" in refused(lambda: f"{result:.3f}")
+    assert "a Tile (vec 16x64xf32) is not an array" in refused(lambda: 1 if result else 0)
+
+
+def test_an_axis_that_a_transformation_took_is_put_back() -> None:
+    kernel = pto.compile(pto.parse("%z = tadd %x, %y : !pto.tile<f32, 16, 64>"))
+    said = refused(lambda: jax.vmap(kernel)(X, X))
+    assert said == "argument 'x': got shape (64,); allowed: vec 16x64xf32; try: x[None]"
+    x, y = (eval(fix_of(said).replace("x", n), {n: X}) for n in "xy")
+    assert jax.vmap(kernel)(x, y)["z"].shape == (1, 16, 64)
 
 
 def test_functions_take_the_array_of_a_tile() -> None:
