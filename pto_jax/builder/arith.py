@@ -164,7 +164,7 @@ class Scalar(Handle):
             if fix:
                 allowed = f"a keyword-only parameter, which {self.owner.name}.specialise({name}=...) sets"
                 allowed = "a loop of Python" if fix.startswith("for ") else allowed
-        fail(message, allowed=allowed, fix=fix)
+        fail(message, written.span if written is not None else None, allowed=allowed, fix=fix)
 
     __array__ = __array_function__ = refuse
     __jax_array__ = property(refuse)

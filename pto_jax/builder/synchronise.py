@@ -68,8 +68,9 @@ class Event:
         return f"{shown}: got the event of {self.node.name}", allowed, fix
 
     def _refuse(self, *_: object) -> NoReturn:
-        message, allowed, fix = self.objection(user_code.expression())
-        fail(message, allowed=allowed, fix=fix)
+        written = user_code.expression()
+        message, allowed, fix = self.objection(written)
+        fail(message, written.span if written is not None else None, allowed=allowed, fix=fix)
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
     __array__ = __array_ufunc__ = __getitem__ = __bool__ = _refuse

@@ -94,8 +94,9 @@ class Handle:
 
     def refuse(self, *_: Any, **__: Any) -> NoReturn:
         """Refuse a use as a value of Python: the contents are there when the program runs."""
-        message, allowed, fix = self.objection(user_code.expression())
-        fail(message, allowed=allowed, fix=fix)
+        written = user_code.expression()
+        message, allowed, fix = self.objection(written)
+        fail(message, written.span if written is not None else None, allowed=allowed, fix=fix)
 
     # JAX asks whether there is such an attribute before it looks at anything else.
     __array__ = __array_ufunc__ = __array_function__ = refuse
