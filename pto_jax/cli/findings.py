@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from .. import __version__
@@ -69,13 +69,18 @@ def _result(file: str, diagnostic: Diagnostic, rules: Sequence[str]) -> dict[str
     }
 
 
-def as_options(text: str) -> str:
+def as_options(text: str, options: Container[str] = ("profile", "ranks")) -> str:
     """A message whose fix is an argument of a function of Python, with the option of the command instead.
 
     >>> as_options('element type hif8 does not exist on a2a3; try: profile="a5"')
     'element type hif8 does not exist on a2a3; try: --profile a5'
     """
-    return re.sub(r'; try: (?:(\w+)="(\w+)"|(ranks)=(\d+))', r"; try: --\1\3 \2\4", text)
+
+    def option(fix: re.Match[str]) -> str:
+        name = fix[1].replace("_", "-")
+        return f"; try: --{name} {fix[2]}" if fix[1] in options else fix[0]
+
+    return re.sub(r'; try: (\w+)="?([\w.-]+)"?(?=$|\n)', option, text)
 
 
 def _text(diagnostic: Diagnostic) -> str:

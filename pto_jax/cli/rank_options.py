@@ -95,10 +95,14 @@ def written(launch: Launch) -> list[str]:
     return [f"--ranks={launch.ranks}", *shared, *records, *peers]
 
 
-def _pair(option: str, text: str) -> tuple[str, str]:
+_NUMBERS = "NAME=N or NAME=N,N,..."
+
+
+def _pair(option: str, text: str, allowed: str = "ARGUMENT=BUFFER") -> tuple[str, str]:
     name, _, value = text.partition("=")
     if not name or not value:
-        raise ArgumentError(f"{option}: got {text}", allowed="ARGUMENT=BUFFER")
+        fix = f"{option} {name}=4" if allowed == _NUMBERS and name else ""
+        raise ArgumentError(f"{option}: got {text}", allowed=allowed, fix=fix)
     return name.removeprefix("%"), value.removeprefix("%")
 
 
@@ -113,9 +117,9 @@ def _peer(text: str) -> tuple[str, tuple[str, int | tuple[int, ...]]]:
 
 
 def _scalar(text: str) -> tuple[str, Any]:
-    name, value = _pair("--arg", text)
+    name, value = _pair("--arg", text, _NUMBERS)
     try:
         numbers = [float(n) if "." in n else int(n, 0) for n in value.split(",")]
     except ValueError:
-        raise ArgumentError(f"--arg: got {text}", allowed="NAME=N or NAME=N,N,...") from None
+        raise ArgumentError(f"--arg: got {text}", allowed=_NUMBERS, fix=f"--arg {name}=4") from None
     return name, numbers[0] if len(numbers) == 1 else numbers

@@ -206,6 +206,39 @@ def _expression(frame: FrameType, at: int) -> Expression | None:
         return _head(text, span, frame)
 
 
+def argument(name: str, position: int | None = None, otherwise: str | None = None) -> str:
+    """The user's text of an argument of a call, by keyword or position, else the name of the parameter.
+
+    >>> argument("x")
+    'x'
+    """
+    written = expression()
+    call = written.tree if written is not None else None
+    otherwise = name if otherwise is None else otherwise
+    if not isinstance(call, ast.Call):
+        return otherwise
+    named = next((k.value for k in call.keywords if k.arg == name), None)
+    placed = call.args[position] if position is not None and position < len(call.args) else None
+    tree = named or placed
+    if tree is None or isinstance(tree, ast.Starred):
+        return otherwise
+    atom = isinstance(tree, ast.Name | ast.Attribute | ast.Subscript | ast.Call | ast.Constant)
+    return ast.unparse(tree) if atom else f"({ast.unparse(tree)})"
+
+
+def called(extra: int, wanted: int) -> str:
+    """The user's call with ``wanted`` positional arguments for ``extra``: the last one again, or fewer.
+
+    "" where the call is not to be had.
+    """
+    written = expression()
+    call = written.tree if written is not None else None
+    if not isinstance(call, ast.Call) or len(call.args) != extra or not extra:
+        return ""
+    args = (call.args + [call.args[-1]] * wanted)[:wanted]
+    return ast.unparse(ast.Call(call.func, args, call.keywords))
+
+
 def sides(tree: ast.expr | None) -> list[str]:
     """The two operands of an operator or a comparison of the user's code; none of other expressions.
 

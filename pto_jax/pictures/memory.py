@@ -19,6 +19,7 @@ from ..analysis.lifetimes import Lifetimes, Tile, bits
 from ..analysis.resolve import ResolvedProgram, resolve
 from ..api import resolve_profile, verify
 from ..errors import ArgumentError, VerifyError, with_article
+from ..files import user_code
 from ..ir import Function, Loc, Op, Program
 from ..isa.effects import traits_of
 from ..profiles import Profile
@@ -45,7 +46,11 @@ def subject(
     program = getattr(program, "program", program)
     if not isinstance(program, Program):
         got = f"{with_article(type(program).__name__)}"
-        raise ArgumentError(f"picture: got {got}", allowed="a program or a kernel", fix="pto.parse(text)")
+        raise ArgumentError(
+            f"picture: got {got}",
+            allowed="a program or a kernel",
+            fix=f"pto.parse({user_code.argument('text', 0)})",
+        )
     if not any(True for _ in program.walk()):
         raise ArgumentError(f"{program.source}: got a program without operations", allowed="one or more")
     selected = resolve_profile(program, profile)

@@ -522,7 +522,9 @@ class Kernel:
         if numbers and kernel.grid > 1:
             got = f"{kernel.entry}: argument {numbers[0]!r}: got a value for {kernel.grid} blocks"
             raise ArgumentError(got, allowed="none: every block has its own", fix="leave it out")
-        return kernel, {a.name: prepare(kernel.entry, a, given[a.name]) for a in known}
+        return kernel, {
+            a.name: prepare(kernel.entry, a, given[a.name], self._names.index(a.name)) for a in known
+        }
 
     def prepared(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name, checked; ArgumentError where one does not fit."""

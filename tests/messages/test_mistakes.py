@@ -273,8 +273,8 @@ def test_a_tile_has_no_format_of_numbers_and_no_truth_value() -> None:
 def test_an_axis_that_a_transformation_took_is_put_back() -> None:
     kernel = pto.compile(pto.parse("%z = tadd %x, %y : !pto.tile<f32, 16, 64>"))
     said = refused(lambda: jax.vmap(kernel)(X, X))
-    assert said == "argument 'x': got shape (64,); allowed: vec 16x64xf32; try: x[None]"
-    x, y = (eval(fix_of(said).replace("x", n), {n: X}) for n in "xy")
+    assert said == "argument 'x': got shape (64,); allowed: vec 16x64xf32; try: X[None]"
+    x = y = eval(fix_of(said))
     assert jax.vmap(kernel)(x, y)["z"].shape == (1, 16, 64)
 
 
