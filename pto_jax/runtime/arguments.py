@@ -68,7 +68,8 @@ def prepare(kernel: str, argument: Argument, value: Any, position: int | None = 
         return _prepared(kernel, argument, value)
     except ArgumentError as error:
         mine = user_code.argument(argument.name, position)
-        fix = re.sub(rf"^(?:{re.escape(argument.name)}|x)(?=[.\[])", lambda _: mine, error.fix)
+        spelled_so = rf"^(?:{re.escape(argument.name)}|x)(?=[.\[])|(?<=^np\.asarray\()\.\.\."
+        fix = re.sub(spelled_so, lambda _: mine, error.fix)
         if fix == error.fix:
             raise
         raise ArgumentError(error.got, allowed=error.allowed, fix=fix) from None

@@ -339,8 +339,11 @@ def test_arguments_name_what_they_got() -> None:
 
     message = "k: argument 'n': got the float 3.5; allowed: index (an integer); try: int(3.5)"
     assert refused(lambda: k(X, X, 3.5)) == message
-    said = refused(lambda: k([["a"] * 64] * 16, X, 3))
-    assert "argument 'x': got the list" in said and fix_of(said) == "np.asarray(..., np.float32)"
+    truth = [[True] * 64] * 16
+    said = refused(lambda: k(truth, X, 3))
+    assert "argument 'x': got the list" in said and fix_of(said) == "np.asarray(truth, np.float32)"
+    assert k(eval(fix_of(said)), X, 3)["y"].sum() == X.size
+    assert "argument 'x': got the list" in refused(lambda: k([["a"] * 64] * 16, X, 3))
 
 
 @pytest.mark.slow
