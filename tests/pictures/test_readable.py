@@ -85,7 +85,7 @@ def test_long_names_lose_their_middle_and_names_of_the_same_bytes_stand_alone() 
         "grid": pto.pictures.grid(program, [x], grid=1),
         "tile": pto.pictures.tile(x, name=LONG),
     }
-    assert {kind: unreadable(picture.svg) for kind, picture in drawn.items()} == dict.fromkeys(drawn, [])
+    assert {kind: unreadable(picture.svg) for kind, picture in drawn.items()} == {kind: [] for kind in drawn}
     assert all(LONG[:20] in p.svg for p in drawn.values()) and ">%a<" in drawn["memory"].svg
 
 
