@@ -41,7 +41,7 @@ def objection(got: str, allowed: str = "", fix: str = "") -> str:
     """
     if allowed and "; allowed" not in got:
         got = f"{got}; allowed: {allowed}"
-    blank = "" if fix.startswith("\n") else " "
+    blank = "" if fix.startswith("\n") else "\n" if "\n" in fix else " "
     return f"{got}; try:{blank}{fix}" if fix and "; try:" not in got else got
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import functools
 import math
 import operator
+import re
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, NoReturn, TypeAlias
@@ -72,6 +74,11 @@ _UFUNCS = {
 }
 #: Operands that are indices whatever the instruction.
 _INDICES = ("offsets", "switch")
+#: What there is for numbers of the program.
+_ALLOWED = (
+    "operators, pto.minimum, pto.maximum, pto.select and pto.cast; pto.if_, pto.range and pto.while_ for "
+    "statements; keyword-only parameters for numbers that Python computes with"
+)
 #: No float holds an integer of this size.
 _FLOATS_END = 1 << 1024
 _I1 = ScalarType(I1)
@@ -110,6 +117,7 @@ class Scalar(Handle):
     """
 
     type: ScalarType
+    __slots__ = ()
 
     __add__, __radd__ = _operators("+")
     __sub__, __rsub__ = _operators("-")
@@ -137,57 +145,40 @@ class Scalar(Handle):
     __ne__ = _comparison("!=")  # type: ignore[assignment]
     __hash__ = object.__hash__
 
-    def __bool__(self) -> NoReturn:
-        result = user_code.expression()
-        shown, fix = (result.text, _of_condition(result)) if result is not None else (self.label, "")
-        allowed = "pto.if_(condition), pto.select(condition, a, b), and & | ~ for and, or, not"
-        if result is not None and result.statement == "while":
+    def objection(self, written: user_code.Expression | None) -> tuple[str, str, str]:
+        """Refuse what Python computes before the program runs; the fix is the operation of the program."""
+        mine = self.spelled(written)
+        shown, fix = (written.text, _of_program(written, mine, self.type.dtype)) if written else (mine, "")
+        allowed = "" if fix else _ALLOWED
+        if written is not None and written.statement == "while":
             allowed = "pto.while_(values), a loop whose number of passes its values decide"
-        subject = self._text(result)
-        fail(f"{shown}: {subject} has no truth value in Python, it is known when the program runs",
-             allowed="" if fix else allowed, fix=fix)  # fmt: skip
+        return f"{shown}: {mine} is known when the program runs", allowed, fix
 
-    def __index__(self) -> NoReturn:
-        result = user_code.expression()
-        call = result.tree if result is not None and isinstance(result.tree, ast.Call) else None
-        name = ast.unparse(call.func) if call is not None else ""
-        mine = self._text(result)
-        fixes = {
-            "range": f"pto.range({mine})",
-            "int": mine,
-            "round": mine,
-            "float": f'pto.cast({mine}, "f32")',
-        }
-        if name == "range" and result is not None:
-            fixes["range"] = f"pto.{result.text}"
-        fix = fixes.get(name, "")
-        shown = result.text if result is not None else self.label
-        message = f"{shown}: {self._text(result)} is no Python number, it is known when the program runs"
-        fail(message, allowed="" if fix else "pto.range for loops", fix=fix)
+    def refuse(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse what asks for the number when the program is built; an argument can be known then."""
+        written = user_code.expression()
+        message, allowed, fix = self.objection(written)
+        name = self.spelled(written)
+        if written is not None and allowed is _ALLOWED:
+            fix = self.owner.constant_of(self, name)
+            if fix:
+                allowed = f"a keyword-only parameter, which {self.owner.name}.specialise({name}=...) sets"
+                allowed = "a loop of Python" if fix.startswith("for ") else allowed
+        fail(message, written.span if written is not None else None, allowed=allowed, fix=fix)
 
-    def _text(self, found: user_code.Expression | None) -> str:
-        """The user's name of the number: a variable of the expression, else the name in the program."""
-        nodes = list(ast.walk(found.tree)) if found is not None else []
-        called = {id(n) for call in nodes if isinstance(call, ast.Call) for n in ast.walk(call.func)}
-        names = [n.id for n in nodes if isinstance(n, ast.Name) and id(n) not in called]
-        own = self._name or ""
-        hint = own.rpartition("_")[0] if own[-1:].isdigit() else own
-        attribute = next((n for n in nodes if isinstance(n, ast.Attribute) and n.attr in (own, hint)), None)
-        if attribute is not None:
-            return ast.unparse(attribute)
-        return next((n for n in names if n in (own, hint)), names[-1] if names else self.label)
+    __array__ = __array_function__ = refuse
+    __jax_array__ = property(refuse)
 
     def __format__(self, spec: str) -> str:
         if spec:
             message = f"{self.label}: got the format {spec!r}; the number is known when the program runs"
-            fail(message, fix=f'pto.print("%d", {self.label})')
+            fail(message, fix=instead.printed(self.label, self.type))
         return str(self)
 
-    __int__ = __float__ = __round__ = __index__
+    __bool__ = __int__ = __float__ = __round__ = __index__ = refuse
 
-    def __abs__(self) -> NoReturn:
-        name = self._text(user_code.expression())
-        fail(f"abs({name}): {name} is known when the program runs", fix=f"pto.maximum({name}, -{name})")
+    def __pos__(self) -> Scalar:
+        return self
 
     def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **_: Any) -> Any:
         """Operators with a number of NumPy are those of the program; functions of arrays are refused."""
@@ -198,24 +189,7 @@ class Scalar(Handle):
         symbol = _UFUNCS.get(function.__name__, "")
         if symbol and not called and all(isinstance(v, Handle) or is_number(v) for v in numbers):
             return (compare if symbol in _COMPARE else binary)(symbol, *numbers)
-        return self._no_array()
-
-    def _no_array(self, *_: Any, **__: Any) -> NoReturn:
-        written = user_code.expression()
-        tree = written.tree if written is not None else None
-        shown = written.text if written is not None else self.label
-        fix = ""
-        if isinstance(tree, ast.Call):
-            last = ast.unparse(tree.func).rpartition(".")[2]
-            listed = ", ".join(map(ast.unparse, tree.args))
-            fix = f"pto.{last}({listed})" if last in ("minimum", "maximum") else ""
-            fix = f"pto.select({listed})" if last == "where" and len(tree.args) == 3 else fix
-        message = f"{shown}: {self._text(written)} is a number that is known when the program runs"
-        span = written.span if written is not None else None
-        fail(message, span, allowed="operators, pto.minimum, pto.maximum, pto.select, pto.cast", fix=fix)
-
-    __array__ = __array_function__ = _no_array
-    __jax_array__ = property(_no_array)
+        return self.refuse()
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
@@ -231,42 +205,43 @@ class Scalar(Handle):
         allowed = "type, name, and operators"
         raise NoAttributeError(Diagnostic("error", message, here().span, allowed=allowed, fix=fix))
 
-    def __getitem__(self, place: Any) -> NoReturn:
-        fail(f"{self.label}[...]: got {described(self)}", allowed="operators", fix=self._text(None))
 
-    def __divmod__(self, other: Any) -> NoReturn:
-        mine, text = self.label, other.label if isinstance(other, Handle) else repr(other)
-        fail(f"divmod({mine}, {text}): got {described(self)}", allowed="operators",
-             fix=f"({mine} // {text}, {mine} % {text})")  # fmt: skip
-
-    def __rpow__(self, base: Any) -> NoReturn:
-        fix = f"1 << {self.label}" if base == 2 and self.label.isidentifier() else ""
-        fail(f"{base!r} ** {self.label}: got {described(self)}", allowed="products and shifts", fix=fix)
-
-    def __pow__(self, other: Any) -> NoReturn:
-        result = user_code.expression()
-        base = (
-            ast.unparse(result.tree.left)
-            if result is not None and isinstance(result.tree, ast.BinOp)
-            else str(self)
-        )
-        fix = " * ".join([base] * other) if isinstance(other, int) and 2 <= other <= 4 else ""
-        fail(
-            f"{base} ** {other}: got {with_article(self.type.dtype)}",
-            allowed="products",
-            fix=fix,
-        )
+#: Functions of Python, NumPy and ``math`` by what the builder has for as many arguments.
+_CALLS = {
+    "abs": "pto.maximum({0}, -{0})",
+    "divmod": "({0} // {1}, {0} % {1})",
+    "float": 'pto.cast({0}, "f32")',
+    "sorted": "[pto.minimum({0}, {1}), pto.maximum({0}, {1})]",
+    "where": "pto.select({0}, {1}, {2})",
+    "minimum": "pto.minimum({0}, {1})",
+    "maximum": "pto.maximum({0}, {1})",
+}
+#: Functions that give the integer of a number.
+_INTEGERS = ("int", "round", "floor", "ceil", "trunc", "rint", "index")
 
 
-def _of_condition(found: user_code.Expression) -> str:
-    """What the builder has for an expression that Python takes as a truth value, "" where it has nothing."""
-    tree = found.tree
+def _called(tree: ast.Call, d: DType) -> str:
+    """The operation of the program for a call of a function of Python, "" where there is none."""
+    name = ast.unparse(tree.func).rpartition(".")[2]
+    args = tree.args[0].elts if [*map(type, tree.args)] in ([ast.List], [ast.Tuple]) else tree.args  # type: ignore[attr-defined]
+    texts = list(map(ast.unparse, args))
+    if name in ("min", "max") and len(texts) > 1:
+        return functools.reduce(lambda a, b: f"pto.{name}imum({a}, {b})", texts)
+    if name == "range":
+        return f"pto.{ast.unparse(tree)}"
+    if name in _INTEGERS and texts and (not d.is_float or name in ("int", "trunc")):
+        return f'pto.cast({texts[0]}, "index")' if d.is_float else texts[0]
+    template = _CALLS.get(name, "")
+    return template.format(*texts) if len(set(re.findall(r"{\d}", template))) == len(texts) else ""
+
+
+def _of_program(written: user_code.Expression, mine: str, d: DType) -> str:
+    """The operation of the program for an expression of Python on a number of it, "" where there is none."""
+    tree = written.choice or written.tree
     match tree:
-        case ast.Call(ast.Name("min" | "max" as name), [_, _, *_] as args):
-            text, *rest = map(ast.unparse, args)
-            for other in rest:
-                text = f"pto.{name}imum({text}, {other})"
-            return text
+        case ast.Call():
+            tiles = any(isinstance(v, TileHandle) for v in written.named())
+            return _called(tree, d) if not tiles else ""
         case ast.Compare(left, [ast.In()], [ast.Tuple(values) | ast.List(values)]) if values:
             return " | ".join(f"({ast.unparse(left)} == {ast.unparse(v)})" for v in values)
         case ast.IfExp(test, body, other):
@@ -278,11 +253,35 @@ def _of_condition(found: user_code.Expression) -> str:
         case ast.Compare(left, [_, _] as ops, [middle, right]):
             first = ast.Compare(left, ops[:1], [middle])
             return f"({ast.unparse(first)}) & ({ast.unparse(ast.Compare(middle, ops[1:], [right]))})"
-    conditional = ast.unparse(tree)
-    if found.statement == "if":
-        i1 = isinstance(tree, ast.Compare)
-        return f"with pto.if_({conditional}{'' if i1 else ' != 0'}):"
+        case ast.BinOp(ast.Constant(2), ast.Pow(), right):
+            return f"1 << {ast.unparse(right)}"
+        case ast.BinOp(left, ast.Pow(), ast.Constant(int(power))) if 2 <= power <= 4:
+            return " * ".join([ast.unparse(left)] * power)
+        case ast.Subscript(value, index):
+            return mine if ast.unparse(value) == mine else _chosen(value, ast.unparse(index))
+    if written.statement in ("if", "elif"):
+        return f"with pto.if_({ast.unparse(tree)}{'' if isinstance(tree, ast.Compare) else ' != 0'}):"
     return ""
+
+
+def _chosen(values: ast.expr, index: str) -> str:
+    """The choice of one of several numbers by a number of the program, "" of other objects."""
+    match values:
+        case ast.List(listed) | ast.Tuple(listed):
+            pairs = [(str(i), v) for i, v in enumerate(listed)]
+        case ast.Dict(keys, listed) if all(isinstance(k, ast.Constant) and is_number(k.value) for k in keys):
+            pairs = [(ast.unparse(k), v) for k, v in zip(keys, listed, strict=True) if k is not None]
+        case _:
+            return ""
+    if not pairs or not all(isinstance(v, ast.Constant) and is_number(v.value) for _, v in pairs):
+        return ""
+    # Numbers of one type: floats where one is.
+    numbers = [ast.literal_eval(v) for _, v in pairs]
+    texts = [repr(float(n) if any(isinstance(m, float) for m in numbers) else n) for n in numbers]
+    result = texts.pop()
+    for (key, _), text in reversed(list(zip(pairs, texts, strict=False))):
+        result = f"pto.select({index} == {key}, {text}, {result})"
+    return result
 
 
 def literal(value: Any, d: DType, what: str, instruction: str | None = None) -> AttrValue:
@@ -343,6 +342,8 @@ def _no_scalar(value: Any, what: str, d: DType = INDEX, instruction: str | None 
     if isinstance(value, tuple | list) and len(value) and isinstance(value[-1], Scalar):
         fix = "one of them, as in: for i, value in loop:"
     allowed = "a scalar or a Python number"
+    written = user_code.expression() if what in _BINARY or what in _COMPARE else None
+    what = written.text if written is not None else what
     fail(f"{what}: got {described(value)}", allowed=allowed, fix=fix, instruction=instruction)
 
 

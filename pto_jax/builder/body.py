@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,10 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..errors import Span
+from ..files import user_code
 from ..ir import Attrs, AttrValue, Form, Function, Op, Region, ScalarType, Type, attrs
 from ..isa.signless import signless_type
 from ..isa.traits import CAST
 from ..profiles import Profile
+from . import jumps
 from .places import fail, here
 from .values import Handle, Owner, Scope
 
@@ -138,6 +141,8 @@ class Body:
         self.root = Block(f"@{name}", span)
         self.stack = [self.root]
         self.returned: tuple[Handle, ...] | None = None
+        #: Where it returns.
+        self.end = span
         self._names: set[str] = set()
         self._number = 0
         self._constants: dict[tuple[Type, str], Handle] = {}
@@ -205,6 +210,18 @@ class Body:
             self._constant_nodes[handle] = node
         return self._constants[key]
 
+    def constant_of(self, handle: Handle, name: str) -> str:
+        """The definition of the function with an argument that is a keyword, or the loop as one of Python."""
+        block, tree = handle.block, user_code.definition(self.span)
+        if isinstance(block, Block) and handle in block.args and block.span is not None:
+            loop = user_code.definition(block.span)
+            numbers = isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call) and loop.iter.args
+            if numbers and all(isinstance(n, ast.Constant) for n in numbers):
+                return f"for {name} in range({', '.join(map(ast.unparse, numbers))}):"
+        if not isinstance(tree, ast.FunctionDef) or all(a.arg != name for a in tree.args.args):
+            return ""
+        return user_code.with_keyword(tree, name)
+
     # -- operations and regions ----------------------------------------------------------------------
 
     def emit(self, node: Node) -> Node:
@@ -233,6 +250,7 @@ class Body:
     def leave(self, block: Block, terminator: str | None = None, values: Sequence[Handle] = ()) -> None:
         """Close the current region, which is ``block`` unless a loop was left in its middle."""
         self.expect(block)
+        self._run_to_its_end(block)
         if terminator is not None:
             self.emit(Node(terminator, tuple(values), span=block.span))
         self.stack.pop()
@@ -249,7 +267,14 @@ class Body:
                     "regions that run to their end (without break, return or a loop object that is not "
                     "run to its end)"
                 ),
+                fix=jumps.without_break(user_code.definition(inner.span) if inner.span is not None else None),
             )
+
+    def _run_to_its_end(self, block: Block) -> None:
+        """Refuse a jump out of the last region of a block, where more of the block follows it."""
+        last = block.nodes[-1] if block.nodes else None
+        if last is not None and last.regions:
+            jumps.check_taken(block.span, last.span)
 
     def abandon(self, block: Block) -> None:
         """Close a region after an error inside it."""
@@ -259,11 +284,12 @@ class Body:
     def finish(self, attributes: Attrs, *, private: bool = False) -> Function:
         """The function, with ``return`` at its end."""
         self.expect(self.root)
+        self._run_to_its_end(self.root)
         for structure in self.structures:
             structure.check()
         values = self.returned or ()
         self.returned = None
-        self.emit(Node("return", values, span=self.span))
+        self.emit(Node("return", values, span=self.end))
         args = tuple(h.value for h in self.args)
         constants = tuple(self._constant_nodes[h].frozen() for h in self._used)
         ops = (*constants, *(n.frozen() for n in self.root.nodes))

@@ -18,6 +18,7 @@ from ..text import formats
 from . import argument_types, arith, instead, synchronise
 from .body import NO_PROGRAM, WHERE_PROGRAMS, Node, building, current
 from .places import Place, fail, here
+from .public import MOST_ARGUMENTS
 from .values import Handle, Indexed, TileHandle, described
 
 
@@ -56,8 +57,6 @@ def _spelled(instruction: isa.Instruction) -> list[tuple[str, ...]]:
 _Signature = tuple[tuple[str, ...], tuple[str, ...]]
 #: Destinations, sources, and the objects by operand name.
 _Overload = tuple[tuple[str, ...], tuple[str, ...], dict[str, Any]]
-#: Arguments of calls whose orders are tried for a fix.
-MOST_ARGUMENTS = 4
 
 
 @cache

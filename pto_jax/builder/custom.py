@@ -2,13 +2,12 @@
 
 import ast
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import permutations
 from typing import Any, NoReturn
 
 from .. import ir, isa
-from ..errors import BuildError, nearest
+from ..errors import BuildError
 from ..files import user_code
 from ..isa.bind import accepts
 from ..text.formats import (
@@ -24,9 +23,10 @@ from ..text.formats import (
     OptionalItem,
     TypeItem,
 )
-from . import argument_types, arith, places, synchronise
+from . import argument_types, arith, instead, places, synchronise
 from .body import Node, current
-from .calls import KINDS, MOST_ARGUMENTS, attributes_of, declared_type, document, python_name, renamed
+from .calls import KINDS, attributes_of, declared_type, document, python_name, renamed
+from .public import COMMON, completed
 from .values import Handle, described
 
 
@@ -199,31 +199,26 @@ class Call:
         """The call as written with its arguments in another order or by other names, or completed."""
         written = user_code.expression()
         call = written.tree if written is not None and not self.tried else None
-        if (
-            not isinstance(call, ast.Call)
-            or len(call.args) != len(self.args)
-            or len(self.args) > MOST_ARGUMENTS
-        ):
+        if not isinstance(call, ast.Call) or len(call.args) != len(self.args) or written is None:
             return ""
-        pairs = list(zip(self.args, map(ast.unparse, call.args), strict=True))
-        words = {k.arg: ast.unparse(k.value) for k in call.keywords if k.arg}
-        names = {k: k if k in self.slots else nearest(k, self.slots) or k for k in self.kwargs}
-        keywords = {names[k]: (v, words.get(k, repr(v))) for k, v in self.kwargs.items()}
-        for order in permutations(pairs):
-            placed = dict(zip((n for n in self.slots if n not in keywords), order, strict=False))
-            missing = {n: (v, repr(v)) for n, v in self.examples({**keywords, **placed}).items()}
-            if len(placed) == len(order) and self.fits({**placed, **keywords, **missing}):
-                count = len(placed) + (len(missing) if not keywords else 0)
-                every = {**placed, **missing}
-                texts = [every[n][1] for n in list(self.slots) if n in every][:count]
-                texts += [f"{n}={t}" for n, (_, t) in keywords.items()]
-                texts += [f"{n}={t}" for n, (_, t) in missing.items()] if keywords else []
-                return f"pto.{python_name(self.name)}({', '.join(texts)})"
-        return ""
+        objects = dict(_objects(zip(call.args, self.args, strict=True)))
+        objects |= _objects((k.value, self.kwargs[k.arg]) for k in call.keywords if k.arg in self.kwargs)
 
-    def examples(self, given: Mapping[str, tuple[Any, str]]) -> dict[str, Any]:
-        """Values of the arguments that a call leaves out, as far as the others tell them."""
-        values = {n: v for n, (v, _) in given.items()}
+        def named(args: Sequence[ast.expr], keywords: Sequence[ast.keyword]) -> dict[str, Any]:
+            own = {k.arg: k.value for k in keywords if k.arg and k.arg not in COMMON}
+            own |= dict(zip((n for n in self.slots if n not in own), args, strict=False))
+            return {n: objects[v] if v in objects else ast.literal_eval(v) for n, v in own.items()}
+
+        def fits(args: Sequence[ast.expr], keywords: Sequence[ast.keyword]) -> bool:
+            return len(args) <= len(self.slots) and self.fits(named(args, keywords))
+
+        required = {n for n, (_, optional) in self.slots.items() if not optional}
+        examples = lambda *arguments: self.examples(named(*arguments))  # noqa: E731
+        result = completed(call, list(self.slots), required, examples, fits)
+        return result or instead.formatted(call, [v.type for v in written.objects() if isinstance(v, Handle)])
+
+    def examples(self, values: Mapping[str, Any]) -> dict[str, str]:
+        """Values of the arguments that a call leaves out, as Python, as far as the others tell them."""
         shape = next((v for n, v in values.items() if n == "shape" and isinstance(v, list | tuple)), ())
         view = getattr(values.get("view"), "shape", ())
         numbers = all(isinstance(n, int) for n in (*shape, *view))
@@ -232,13 +227,11 @@ class Call:
             known["strides"] = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
         if numbers and view:
             known |= {"offsets": [0] * len(view), "sizes": list(view)}
-        return {n: known[n] for n, (_, optional) in self.slots.items()
-                if n in known and n not in values and not optional}  # fmt: skip
+        return {n: repr(v) for n, v in known.items()}
 
-    def fits(self, arguments: Mapping[str, tuple[Any, str]]) -> bool:
+    def fits(self, arguments: dict[str, Any]) -> bool:
         """Whether the operation can be built with these arguments by name."""
-        values = {n: v for n, (v, _) in arguments.items()}
-        call = Call(self.fmt, self.instruction, self.place, dict(values))
+        call = Call(self.fmt, self.instruction, self.place, dict(arguments))
         call.tried = True
         try:
             operands, attributes = call.assigned(())
@@ -367,6 +360,14 @@ class Call:
         if type_ is None:
             self.wrong("got no type for the result, which does not follow from the operands (type=)")
         return type_
+
+
+def _objects(pairs: Iterable[tuple[ast.expr, Any]]) -> Iterator[tuple[ast.expr, Any]]:
+    """Parts of a call with the objects that they are: those of lists, too."""
+    for tree, value in pairs:
+        yield tree, value
+        if isinstance(tree, ast.List | ast.Tuple) and isinstance(value, list | tuple):
+            yield from zip(tree.elts, value, strict=False)
 
 
 def _extents(numbers: Any, view: ir.Type | None = None) -> tuple[int | None, ...]:

@@ -1,5 +1,8 @@
 """The calls that stand in a kernel for what arrays have: operators, comparisons, attributes and methods."""
 
+import ast
+import json
+from collections.abc import Sequence
 from typing import Any
 
 from .. import isa
@@ -113,6 +116,18 @@ def printed(label: str, t: Any) -> str:
     if isinstance(t, TileType):
         return f"pto.{TPRINT.name}({label})"
     return f'pto.print("{"%f" if getattr(getattr(t, "dtype", t), "is_float", False) else "%d"}", {label})'
+
+
+def formatted(call: ast.Call, types: Sequence[Any]) -> str:
+    """A call with a format of the program in the place of an f-string with one number; "" for other calls."""
+    text = call.args[0] if len(call.args) == 1 else None
+    parts = text.values if isinstance(text, ast.JoinedStr) else []
+    numbers = [p.value for p in parts if isinstance(p, ast.FormattedValue)]
+    if len(numbers) != 1 or not types:
+        return ""
+    floats = getattr(getattr(types[0], "dtype", None), "is_float", False)
+    shown = "".join(str(p.value) if isinstance(p, ast.Constant) else "%f" if floats else "%d" for p in parts)
+    return f"{ast.unparse(call.func)}({json.dumps(shown)}, {ast.unparse(numbers[0])})"
 
 
 def converted(mine: str, t: Any, other: DType) -> str:

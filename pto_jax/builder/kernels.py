@@ -14,7 +14,7 @@ from ..errors import ArgumentError, Diagnostic, UnknownNameError, nearest, short
 from ..files import user_code
 from ..ir import AttrValue, Function, KernelKind, Program, ScalarType, Type
 from ..profiles import OPTIONS, PROFILES, Profile, ProfileName, is_arch
-from . import argument_types, places
+from . import argument_types, jumps, places
 from .arith import as_scalar, dtype_of
 from .body import Block, Body, Node, activate, building, current
 from .places import fail, here
@@ -154,7 +154,7 @@ class Kernel:
             values = self.function(*body.args, **self.constants)
             if body.returned is None:
                 body.expect(body.root)
-                body.returned = returned(body, values)
+                body.returned = returned(body, values, jumps.last_return(self._span))
         assert building.function is not None
         return building.function
 
@@ -213,6 +213,10 @@ class Kernel:
         """The compiled kernel, as :func:`pto_jax.compile` gives it for the text."""
         from ..runtime.kernel import compile
 
+        if "entry" in options:
+            entry = options["entry"]
+            raise ArgumentError(f"{self.symbol}.compile: got entry={entry!r}", allowed=", ".join(OPTIONS),
+                                fix=f"pto.compile({self.symbol}.program, entry={entry!r})")  # fmt: skip
         kernel: engine.Kernel = compile(self.program, entry=self.symbol, **options)
         return kernel
 
@@ -258,7 +262,7 @@ class Kernel:
         unknown = next((k for k in kwargs if k not in names), None)
         if unknown is not None:
             close = nearest(unknown, [n for n in (*names, *OPTIONS) if n not in kwargs])
-            fix = f"{close}=..." if close else ""
+            fix = f"{close}={user_code.argument(unknown, otherwise='...')}" if close else ""
             if unknown in inspect.getfullargspec(self.function).kwonlyargs:
                 fix = f"{self.symbol}.specialise({unknown}={kwargs[unknown]!r})({', '.join(names)})"
             raise ArgumentError(
@@ -377,7 +381,7 @@ def _check_function(function: Any) -> None:
 def _refuse_option(key: str, value: Any) -> NoReturn:
     """Refuse a keyword of :func:`kernel`: options of calls belong to the call."""
     close = nearest(key, _KEYWORDS)
-    fix = f"{close}=..." if close else ""
+    fix = f"{close}={user_code.argument(key, otherwise='...')}" if close else ""
     if key in OPTIONS:
         fix = f"{key}={value!r} in the call of the kernel"
         arch = {"a2a3": "a3", "a5": "a5"}.get(str(value))
@@ -541,6 +545,7 @@ class OpenRegion:
         if kind is not None:
             self._of.body.abandon(self._block)
             return
+        jumps.check(self._block.span)
         self._of.close(self._block)
         if self._last:
             self._of.complete()

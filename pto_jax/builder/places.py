@@ -5,12 +5,12 @@ import linecache
 import re
 import sys
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import NoReturn
 
 from ..errors import BuildError, Diagnostic, Span
+from ..files import user_code
 
 #: Files whose code only passes a call on: a kernel is built when a cached property is first read.
 _INNER = (str(Path(__file__).parent), functools.__file__)
@@ -24,7 +24,6 @@ _IN_PLACE = re.compile(r"([A-Za-z_]\w*)\s*(?:[-+*/%&|^]|//|<<|>>)=[^=]")
 _OPENS = re.compile(
     rf"\s*(?:for\s+([\w\s,()]+?)\s+in\s.*|with\s(?:(?!\sas\s).)*\sas\s*\(?\s*({_TARGETS})\s*,?\s*\)?\s*:.*)"
 )
-_Position = tuple[int | None, int | None, int | None, int | None]
 
 
 @dataclass(frozen=True)
@@ -47,20 +46,14 @@ class Place:
 def here() -> Place:
     """The expression outside this package that is being evaluated."""
     frame: FrameType = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_INNER):
+    inner = (*_INNER, *user_code.libraries())
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(inner):
         frame = frame.f_back
-    positions = _positions(frame.f_code)
-    index = frame.f_lasti // 2
-    position: _Position = positions[index] if 0 <= index < len(positions) else (None, None, None, None)
-    return _place(frame.f_code.co_filename, frame.f_lineno, position)
+    place = user_code.position(frame.f_code, frame.f_lasti)
+    return _place(frame.f_code.co_filename, frame.f_lineno, place)
 
 
-@lru_cache(maxsize=1024)
-def _positions(code: CodeType) -> tuple[_Position, ...]:
-    return tuple(code.co_positions())
-
-
-def _place(file: str, line: int, position: _Position) -> Place:
+def _place(file: str, line: int, position: user_code.Position) -> Place:
     first, last, start, end = position
     if first is None or last is None or start is None or end is None:
         return Place(Span(file, line, 1, 1, _source(file, line), python=True))

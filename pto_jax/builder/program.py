@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, NoReturn, Protocol
 
 from ..errors import Diagnostic, Span
+from ..files import user_code
 from ..ir import (
     Attrs,
     AttrValue,
@@ -27,7 +28,7 @@ from ..ir import (
 from ..isa.memory_scalar import LOAD, STORE
 from ..isa.views import ADDPTR
 from ..profiles import Profile, profile_of_arch
-from . import arith, instructions
+from . import arith, foreign, instructions
 from .argument_types import as_type, member
 from .arith import as_scalar, dtype_of
 from .body import Body, Node, activate, current, flattened
@@ -42,6 +43,7 @@ class Pointer(Handle):
     """A pointer into memory; ``pointer + n`` moves it by elements."""
 
     type: PtrType
+    __slots__ = ()
 
     def __add__(self, offset: Any) -> Any:
         return instructions.find(ADDPTR)(self, offset)
@@ -59,6 +61,16 @@ class Pointer(Handle):
             allowed="stores of tiles and scalars",
             fix=fix,
         )
+
+    def objection(self, written: user_code.Expression | None) -> tuple[str, str, str]:
+        """Refuse a function or an operator of arrays: what is pointed to is seen through a view."""
+        mine = self.spelled(written)
+        message = f"{written.text if written is not None else mine}: got the pointer {mine}"
+        fix = f"pto.tload(tile, pto.GlobalTensor({mine}, (16, 64)))" if mine.isidentifier() else ""
+        return message, "loads of tiles and scalars", fix
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = Handle.refuse
+    __hash__ = object.__hash__
 
     def __len__(self) -> NoReturn:
         fail(f"len({self.name}): got a pointer, which has no length", allowed="arguments of type index")
@@ -232,7 +244,9 @@ class Building:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if kind is None:
+            if error is not None:
+                foreign.refuse(error, self.body.span.file)
+            else:
                 self.function = self.body.finish(self._attributes, private=self._private)
         finally:
             activate(self._before)
@@ -259,10 +273,12 @@ def return_(*values: Any) -> None:
     body.returned = returned(body, values)
 
 
-def returned(body: Body, values: Any) -> tuple[Handle, ...]:
+def returned(body: Body, values: Any, place: Span | None = None) -> tuple[Handle, ...]:
     """What a function returns, as handles."""
-    handles = []
+    handles, body.end = [], place or here().span
     for value in flattened(values):
+        if not isinstance(value, Handle) and not arith.is_number(value):
+            fail(f"return: got {described(value)}", body.end, allowed="scalars and tiles", fix="return")
         handle = value if isinstance(value, Handle) else as_scalar(value, dtype_of(value), "return")
         handles.append(body.use(handle))
     return tuple(handles)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import update_wrapper, wraps
+from itertools import chain, permutations
 from typing import Any, Generic, NoReturn, ParamSpec, TypeVar
 
 from ..errors import nearest
@@ -16,6 +17,10 @@ from .places import fail, here
 P = ParamSpec("P")
 R = TypeVar("R")
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+#: Arguments by position whose orders are tried for a fix.
+MOST_ARGUMENTS = 4
+#: Keywords of all functions that build operations.
+COMMON = ("wait", "type", "named")
 #: Values of arguments that a call leaves out, for its fix.
 _EXAMPLES = {
     "dtype": '"f32"',
@@ -118,46 +123,72 @@ def _shown(name: str, function: Callable[..., Any]) -> str:
 
 
 def _completed(call: ast.Call, function: Callable[..., Any]) -> str:
-    """The call with its arguments spread, renamed, completed or left out, "" where none of these fits."""
+    """The call of a function of Python that its signature takes, "" where none is near."""
     whole = inspect.signature(function)
     signature = whole.replace(parameters=[p for p in whole.parameters.values() if p.name != "self"])
-    names = [p.name for p in signature.parameters.values() if p.kind not in (p.VAR_KEYWORD,)]
-    spread = [e for a in call.args for e in (a.elts if isinstance(a, ast.Tuple | ast.List) else [a])]
-    renamed = [_renamed(k, names) for k in call.keywords]
-    fitting = [k for k in renamed if k.arg in names]
-    exact = [k for k in call.keywords if k.arg in names]
-    placed = [k.value for k in call.keywords if k.arg not in names]
-    incomplete = len(_required(function)) > len(call.args)
-    positional = sum(p.kind in _POSITIONAL for p in signature.parameters.values())
-    candidates = [
-        *([([*call.args, *placed], exact)] if incomplete and placed else []),
-        (call.args, renamed),
-        (spread, renamed),
-        (call.args, fitting),
-        (call.args[:positional], fitting),
-        (_with_examples(call.args, fitting, function), fitting),
-        (_with_examples([], [], function), []),
-    ]
-    for args, keywords in candidates:
+    listed = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+
+    def fits(args: Sequence[ast.expr], keywords: Sequence[ast.keyword]) -> bool:
         try:
             signature.bind(*args, **{k.arg: k.value for k in keywords if k.arg})
         except TypeError:
-            continue
-        return ast.unparse(ast.Call(call.func, args, keywords))
+            return False
+        return True
+
+    positional = [p.name for p in listed if p.kind in _POSITIONAL]
+    names = [*positional, *(p.name for p in listed if p.name not in positional)]
+    required = {p.name for p in _required(function)}
+    return completed(call, names, required, lambda *_: _EXAMPLES, fits, len(positional))
+
+
+_Arguments = tuple[Sequence[ast.expr], Sequence[ast.keyword]]
+
+
+def completed(
+    call: ast.Call,
+    names: Sequence[str],
+    required: Collection[str],
+    examples: Callable[[Sequence[ast.expr], Sequence[ast.keyword]], Mapping[str, str]],
+    fits: Callable[[Sequence[ast.expr], Sequence[ast.keyword]], bool],
+    positional: int | None = None,
+) -> str:
+    """The call with its arguments in another order, spread, renamed, completed or left out; "" for others.
+
+    ``names`` are those of the parameters, of which ``positional`` may have a place; ``examples`` has the
+    values of parameters that are ``required`` and left out.
+    """
+    orders = list(permutations(call.args)) if len(call.args) <= MOST_ARGUMENTS else [tuple(call.args)]
+    renamed = [_renamed(k, names) for k in call.keywords]
+    fitting = [k for k in renamed if k.arg in (*names, *COMMON)]
+    exact = [k for k in call.keywords if k.arg in (*names, *COMMON)]
+    placed = [k.value for k in call.keywords if k not in exact]
+    incomplete = len(required) > len(call.args) and placed
+    spread = [e for a in call.args for e in (a.elts if isinstance(a, ast.Tuple | ast.List) else [a])]
+
+    def with_examples(args: Sequence[ast.expr], keywords: Sequence[ast.keyword]) -> _Arguments:
+        given = {k.arg for k in keywords}
+        free = [n for n in names if n not in given]
+        missing = [n for n in free[len(args) :] if n in required]
+        values = examples(args, keywords)
+        made = [ast.parse(values[n], mode="eval").body for n in missing if n in values]
+        if len(made) != len(missing) or (made and not given and free[len(args) :][: len(made)] != missing):
+            return args, keywords
+        added = [ast.keyword(n, v) for n, v in zip(missing, made, strict=True)]
+        return ([*args, *made], keywords) if not given else (args, [*keywords, *added])
+
+    candidates: Iterator[_Arguments] = chain(
+        [([*call.args, *placed], exact)] if incomplete else [],
+        ((order, renamed) for order in orders),
+        [(spread, renamed), (call.args, fitting), (call.args[:positional], fitting)],
+        (with_examples(order, fitting) for order in orders),
+        [with_examples([], [])] if positional is not None else [],
+    )
+    for args, keywords in candidates:
+        if fits(args, keywords):
+            return ast.unparse(ast.Call(call.func, list(args), list(keywords)))
     return ""
 
 
 def _renamed(keyword: ast.keyword, names: Sequence[str]) -> ast.keyword:
-    close = keyword.arg if keyword.arg in names else nearest(keyword.arg, names)
-    return ast.keyword(close or keyword.arg, keyword.value)
-
-
-def _with_examples(
-    args: Sequence[ast.expr], keywords: Sequence[ast.keyword], function: Callable[..., Any]
-) -> list[ast.expr]:
-    """Positional arguments with examples of those that are left out."""
-    known = {k.arg for k in keywords}
-    missing = [p.name for p in _required(function)[len(args) :] if p.name not in known]
-    if any(name not in _EXAMPLES for name in missing):
-        return list(args)
-    return [*args, *(ast.parse(_EXAMPLES[name], mode="eval").body for name in missing)]
+    exact = keyword.arg in names or keyword.arg in COMMON
+    return ast.keyword(keyword.arg if exact else nearest(keyword.arg, names) or keyword.arg, keyword.value)

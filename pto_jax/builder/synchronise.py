@@ -1,9 +1,12 @@
 """Events: what instructions return, and waiting for them."""
 
-from typing import Any
+import ast
+from typing import Any, NoReturn
 
+from ..files import user_code
 from ..ir import OpaqueType
 from ..isa.sync_config import TSYNC
+from . import instead
 from .body import Block, Body, Node, current, flattened
 from .places import Place, fail, here
 from .values import Handle, TileHandle, described
@@ -48,6 +51,30 @@ class Event:
                     )
                 self._handle = tiles[0]
         return self._handle
+
+    def objection(self, written: user_code.Expression | None) -> tuple[str, str, str]:
+        """Refuse an event as a value of Python; the fix computes on the tile that the instruction writes."""
+        tile = self.node.outs[0] if self.node.outs else None
+        shown, fix = written.text if written is not None else "an expression", ""
+        if written is not None and isinstance(written.tree, ast.BinOp) and tile is not None:
+            left, right = user_code.sides(written.tree)
+            symbol = ast.unparse(ast.BinOp(ast.Name("a"), written.tree.op, ast.Name("b")))[2:-2]
+            reflected = isinstance(written.tree.left, ast.Constant)
+            fix = instead.operation(
+                symbol, tile.label, tile.type, left if reflected else right, None, reflected=reflected
+            )
+            fix = f"{left}; {fix}" if isinstance(written.tree.left, ast.Call) else fix
+        allowed = f"the tile that it writes, {tile.label}" if tile is not None else "waiting for it"
+        return f"{shown}: got the event of {self.node.name}", allowed, fix
+
+    def _refuse(self, *_: object) -> NoReturn:
+        written = user_code.expression()
+        message, allowed, fix = self.objection(written)
+        fail(message, written.span if written is not None else None, allowed=allowed, fix=fix)
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
+    __array__ = __array_ufunc__ = __getitem__ = __bool__ = _refuse
+    __jax_array__ = property(_refuse)
 
     def __str__(self) -> str:
         return f"{self.node.name} ({self.node.span})"

@@ -24,6 +24,9 @@ class Owner(Protocol):
     def fresh(self, hint: str | None) -> str:
         """A name that no other value of the function has."""
 
+    def constant_of(self, handle: Handle, name: str) -> str:
+        """The lines that make a number known when the program is built, "" where there are none."""
+
 
 class Scope(Protocol):
     """The region that values are defined in; once it is closed they can no longer be used."""
@@ -45,6 +48,8 @@ class Handle:
         self.block = block
         self.type = type_
         self._name = name
+
+    __slots__ = ("_name", "block", "owner", "type")
 
     @property
     def name(self) -> str:
@@ -68,6 +73,34 @@ class Handle:
         """Its name in the Python code; of a value without one its type."""
         own = self._name or ""
         return with_article(self.type) if not own or own.isdecimal() else own
+
+    def spelled(self, written: user_code.Expression | None) -> str:
+        """The user's name of the value: a variable of the expression, else its name in the program."""
+        nodes = list(ast.walk(written.tree)) if written is not None else []
+        called = {id(n) for call in nodes if isinstance(call, ast.Call) for n in ast.walk(call.func)}
+        parts = {id(n) for a in nodes if isinstance(a, ast.Attribute) for n in ast.walk(a.value)}
+        names = {ast.unparse(n): id(n) in parts for n in nodes
+                 if isinstance(n, ast.Name | ast.Attribute) and id(n) not in called}  # fmt: skip
+        own = self._name or ""
+        hint = own.rpartition("_")[0] if own[-1:].isdigit() else own
+        whole = [n for n, part in names.items() if not part]
+        lone = whole[0] if len(whole) == 1 else self.label
+        return next((n for n in names if n.rpartition(".")[2] in (own, hint)), lone)
+
+    def objection(self, written: user_code.Expression | None) -> tuple[str, str, str]:
+        """What an expression got that takes the value for one of Python, what is allowed, and a fix."""
+        shown = written.text if written is not None else "an expression"
+        return f"{shown}: got {self.spelled(written)}, {with_article(self.type)}", "instructions", ""
+
+    def refuse(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse a use as a value of Python: the contents are there when the program runs."""
+        written = user_code.expression()
+        message, allowed, fix = self.objection(written)
+        fail(message, written.span if written is not None else None, allowed=allowed, fix=fix)
+
+    # JAX asks whether there is such an attribute before it looks at anything else.
+    __array__ = __array_ufunc__ = __array_function__ = refuse
+    __jax_array__ = property(refuse)
 
     def __str__(self) -> str:
         return f"%{self.name}"
@@ -102,6 +135,8 @@ def _refused(symbol: str, *, reflected: bool = False) -> Callable[..., NoReturn]
         result = user_code.expression()
         tree = result.tree if result is not None else None
         texts, second = user_code.sides(tree), reflected
+        if isinstance(tree, ast.Compare) and isinstance(tree.ops[0], ast.In | ast.NotIn):
+            texts = []
         if isinstance(tree, ast.Compare) and result is not None:
             # Python asks the right operand of 0 < t with the symbol turned round.
             second = symbol not in result.text
@@ -122,6 +157,10 @@ class NoAttributeError(BuildError, AttributeError):
     """An attribute that tiles of a program do not have: ``hasattr`` and JAX ask for some."""
 
 
+#: Instructions by the operators of one operand.
+_UNARY: dict[type[ast.unaryop], str] = {ast.USub: "neg", ast.Invert: "not", ast.UAdd: "mov"}
+
+
 class TileHandle(Handle):
     """A tile, or a local memref. It has no elements in Python: instructions compute on it.
 
@@ -131,6 +170,8 @@ class TileHandle(Handle):
     >>> tile.shape, tile.valid
     ((16, 32), (None, 32))
     """
+
+    __slots__ = ()
 
     __add__, __radd__ = _refused("+"), _refused("+", reflected=True)
     __sub__, __rsub__ = _refused("-"), _refused("-", reflected=True)
@@ -149,29 +190,25 @@ class TileHandle(Handle):
     __eq__, __ne__ = map(_refused, ("==", "!="))
     __hash__ = object.__hash__
 
-    def _no_array(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refuse a function on arrays: the contents are there when the program runs."""
-        result = user_code.expression()
-        call = result.tree if result is not None and isinstance(result.tree, ast.Call) else None
-        name = ast.unparse(call.func) if call is not None else "a function on arrays"
-        mine = ast.unparse(call.args[0]) if call is not None and call.args else self.name
-        last = name.rpartition(".")[2].removeprefix("t").removesuffix("imum")
-        listed = ", ".join(map(ast.unparse, call.args)) if call is not None else mine
-        one = call is None or len(call.args) == 1
-        fix = f"pto.t{last}({mine}, {listed})" if isa.find(f"t{last}") is not None else ""
-        fix = instead.attribute(last, mine, self.type) if one else fix
-        span = result.span if result is not None else None
-        fail(f"{name}: got the kernel tile {mine}", span, allowed="arrays", fix=fix)
-
-    __array__ = __array_ufunc__ = __array_function__ = _no_array
-    # JAX asks whether there is such an attribute before it looks at anything else.
-    __jax_array__ = property(_no_array)
-
-    def __neg__(self) -> NoReturn:
-        fail(f"-{self.name}: got the tile {self.name}", allowed="instructions", fix=self._unary("neg"))
-
-    def __abs__(self) -> NoReturn:
-        fail(f"abs({self.name}): got the tile {self.name}", allowed="instructions", fix=self._unary("abs"))
+    def objection(self, written: user_code.Expression | None) -> tuple[str, str, str]:
+        """Refuse a function or an operator of arrays; the fix is the instruction of its name."""
+        tree, mine = written.tree if written is not None else None, self.spelled(written)
+        shown, allowed, fix = written.text if written is not None else "an expression", "instructions", ""
+        match tree:
+            case ast.Call(function, args):
+                shown, allowed = ast.unparse(function), "arrays"
+                last = shown.rpartition(".")[2].removeprefix("t").removesuffix("imum")
+                listed = ", ".join(map(ast.unparse, args))
+                if len(args) == 1 and not isinstance(args[0], ast.List | ast.Tuple):
+                    mine = ast.unparse(args[0])
+                    fix = instead.attribute(last, mine, self.type)
+                    if last in ("array", "asarray") and mine.isidentifier():
+                        fix = instead.printed(mine, self.type)
+                elif isa.find(f"t{last}") is not None:
+                    fix = f"pto.t{last}({mine}, {listed})"
+            case ast.UnaryOp(operator, _):
+                fix = instead.attribute(_UNARY.get(type(operator), "neg"), mine, self.type)
+        return f"{shown}: got the kernel tile {mine}", allowed, fix
 
     def _unary(self, name: str) -> str:
         result = user_code.expression()
@@ -201,7 +238,10 @@ class TileHandle(Handle):
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        fix = self._unary(name)
+        written = user_code.expression()
+        tree = written.tree if written is not None else None
+        mine = ast.unparse(tree.value) if isinstance(tree, ast.Attribute) else self.name
+        fix = instead.attribute(name, mine, self.type)
         message = f"got the attribute {name!r} of the tile {self.name}"
         allowed = "type, shape, valid, name, and instructions on the tile"
         raise NoAttributeError(Diagnostic("error", message, here().span, allowed=allowed, fix=fix))
@@ -212,6 +252,8 @@ class TileHandle(Handle):
     def __setitem__(self, place: Any, value: Any) -> NoReturn:
         text = value.label if isinstance(value, Handle) else repr(value)
         self._no_element(place, f"pto.{TSETVAL}({self.name}, OFFSET, {text})")
+
+    __delitem__ = Handle.refuse
 
     def _no_element(self, place: Any, fix: str) -> NoReturn:
         """Refuse an element of the tile; the fix addresses it where its place in the storage is known."""
@@ -254,6 +296,8 @@ class View(Handle):
     (None, 64)
     """
 
+    __slots__ = ()
+
     @property
     def shape(self) -> tuple[int | None, ...]:
         """The sizes that the type gives, outermost first, None for those known at run time."""
@@ -269,20 +313,13 @@ class View(Handle):
             fix = f"pto.tload(tile, {self.name})" if name == "load" else f"pto.tstore({self.name}, tile)"
         raise NoAttributeError(Diagnostic("error", message, here().span, allowed=allowed, fix=fix))
 
-    def _no_arithmetic(self, *_: Any, **__: Any) -> NoReturn:
-        written = user_code.expression()
-        subject = written.text if written is not None else self.label
-        message = f"{subject}: got a view of global memory, which has no Python operators in a kernel"
-        fail(
-            message,
-            allowed="loads of tiles",
-            fix=f"pto.tload(tile, {self.name})" if self.name.isidentifier() else "",
-        )
+    def objection(self, written: user_code.Expression | None) -> tuple[str, str, str]:
+        """Refuse a function or an operator of arrays: tiles are loaded first."""
+        mine = self.spelled(written)
+        message = f"{written.text if written is not None else mine}: got the view {mine} of global memory"
+        return message, "loads of tiles", f"pto.tload(tile, {mine})" if mine.isidentifier() else ""
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _no_arithmetic
-    __rtruediv__ = __matmul__ = __neg__ = _no_arithmetic
-    __lt__ = __le__ = __gt__ = __ge__ = __array__ = __array_ufunc__ = __array_function__ = _no_arithmetic
-    __eq__ = __ne__ = _no_arithmetic
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = Handle.refuse
     __hash__ = object.__hash__
 
     def __len__(self) -> NoReturn:

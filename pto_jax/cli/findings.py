@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from .. import __version__
@@ -69,16 +69,14 @@ def _result(file: str, diagnostic: Diagnostic, rules: Sequence[str]) -> dict[str
     }
 
 
-#: Arguments of functions as fixes have them, and the options that say the same.
+#: Arguments of functions that commands have in another form.
 _OPTIONS = (
-    (r'(\w+)="(\w+)"', r"--\1 \2"),
-    (r"(ranks|grid)=(\d+)", r"--\1 \2"),
     (r'context=\{"(\w+)": "(\w+)"\}', r"--context \1=\2"),
     (r'peers=\{"(\w+)": \["(\w+)", (\d+)\]\}', r"--peer \1=\2:\3"),
 )
 
 
-def as_options(text: str) -> str:
+def as_options(text: str, options: Container[str] = ("profile", "ranks", "grid")) -> str:
     """A message whose fix is an argument of a function of Python, with the option of the command instead.
 
     >>> as_options('element type hif8 does not exist on a2a3; try: profile="a5"')
@@ -86,7 +84,13 @@ def as_options(text: str) -> str:
     """
     for fix, option in _OPTIONS:
         text = re.sub(f"; try: {fix}", f"; try: {option}", text)
-    return re.sub(r"; try: shared=\[([^]]*)\]", lambda m: f"; try: --shared {_bare(m[1])}", text)
+    text = re.sub(r"; try: shared=\[([^]]*)\]", lambda m: f"; try: --shared {_bare(m[1])}", text)
+
+    def named(fix: re.Match[str]) -> str:
+        name = fix[1].replace("_", "-")
+        return f"; try: --{name} {fix[2]}" if fix[1] in options else fix[0]
+
+    return re.sub(r'; try: (\w+)="?([\w.-]+)"?(?=$|\n)', named, text)
 
 
 def _bare(names: str) -> str:

@@ -71,7 +71,7 @@ def _execute(words: Sequence[str], args: argparse.Namespace) -> int:
         _say(args, one_line(str(error)))
         return options.USAGE
     except ArgumentError as error:
-        _say(args, findings.as_options(str(error)))
+        _say(args, findings.as_options(str(error), vars(args)))
         return options.USAGE
     except PtoError as error:
         print(_rendered(args, error), file=sys.stderr)

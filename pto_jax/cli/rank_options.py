@@ -106,6 +106,9 @@ def written(launch: Launch) -> list[str]:
     return [f"--ranks={launch.ranks}", *shared, *records, *peers]
 
 
+_NUMBERS = "NAME=N or NAME=N,N,..."
+
+
 def is_plan(file: str | None) -> bool:
     """Whether a file is a plan of kernels on several ranks."""
     return (file or "").endswith(".json")
@@ -114,7 +117,8 @@ def is_plan(file: str | None) -> bool:
 def _pair(option: str, form: str, text: str) -> tuple[str, str]:
     name, _, value = (part.strip() for part in text.partition("="))
     if not name or not value:
-        raise ArgumentError(f"{option}: got {text}", allowed=form)
+        fix = f"{option} {name}=4" if form == _NUMBERS and name else ""
+        raise ArgumentError(f"{option}: got {text}", allowed=form, fix=fix)
     return name.removeprefix("%"), value.removeprefix("%")
 
 
@@ -130,10 +134,9 @@ def _peer(text: str) -> tuple[str, tuple[str, int | tuple[int, ...]]]:
 
 
 def _scalar(text: str) -> tuple[str, Any]:
-    form = "NAME=N or NAME=N,N,..."
-    name, value = _pair("--arg", form, text)
+    name, value = _pair("--arg", _NUMBERS, text)
     try:
         numbers = [float(n) if "." in n else int(n, 0) for n in value.split(",")]
     except ValueError:
-        raise ArgumentError(f"--arg: got {text}", allowed=form) from None
+        raise ArgumentError(f"--arg: got {text}", allowed=_NUMBERS, fix=f"--arg {name}=4") from None
     return name, numbers[0] if len(numbers) == 1 else numbers

@@ -16,7 +16,7 @@ from .. import errors, examples
 from ..analysis import entries
 from ..analysis.provenance import GlobalTypes
 from ..api import load, resolve_profile
-from ..errors import ArgumentError, UndefinedDataError
+from ..errors import ArgumentError, UndefinedDataError, nearest
 from ..files import save_arrays
 from ..files.read import unusable
 from ..generate.inputs import shape_of
@@ -358,7 +358,10 @@ def _scalars(kernel: Signature, given: Mapping[str, Any]) -> dict[str, Array]:
     scalars = {a.name: a for a in kernel.arguments if isinstance(a.type, ScalarType)}
     for name, value in given.items():
         if name not in scalars:
-            raise ArgumentError(f"--arg: got {name!r}", allowed=", ".join(scalars) or "no scalar arguments")
+            close = nearest(name, scalars) or (next(iter(scalars)) if len(scalars) == 1 else "")
+            fix = f"--arg {close}={value}" if close else ""
+            allowed = ", ".join(scalars) or "no scalar arguments"
+            raise ArgumentError(f"--arg: got {name!r}", allowed=allowed, fix=fix)
         if isinstance(value, list):
             got = f"--arg {name}: got {len(value)} numbers"
             raise ArgumentError(got, allowed="one, or one for each rank", fix=f"--ranks {len(value)}")

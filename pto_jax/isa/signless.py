@@ -10,6 +10,8 @@ from dataclasses import replace
 from .. import ir
 from .traits import CAST
 
+#: The loop whose bounds and counter are signless, and the number of its bounds.
+_LOOP, _BOUNDS = "scf.for", 3
 #: What the dialect has on values of any type.
 _ANY_TYPE = "arith.select"
 
@@ -33,6 +35,8 @@ def computes_on_signless(name: str) -> bool:
 def unsigned_of(op: ir.Op) -> tuple[ir.Value, ...]:
     """The operands and results of an operation that have to be signless and are unsigned."""
     values = (*op.ins, *op.results) if computes_on_signless(op.name) else ()
+    if op.name == _LOOP:
+        values = (*op.ins[:_BOUNDS], *(v for region in op.regions for v in region.args[:1]))
     return tuple(v for v in values if signless_type(v.type) != v.type)
 
 
@@ -47,6 +51,8 @@ def on_signless(op: ir.Op, fresh: Callable[[str], str]) -> tuple[ir.Op, ...]:
     unsigned = dict.fromkeys(unsigned_of(op))
     if not unsigned:
         return (op,)
+    if op.name == _LOOP:
+        return _on_index(op, fresh)
     own = "_".join(v.name for v in op.results)
     seen = {}
     for v in unsigned:
@@ -60,3 +66,17 @@ def on_signless(op: ir.Op, fresh: Callable[[str], str]) -> tuple[ir.Op, ...]:
     before = [ir.Op(CAST, (v,), results=(seen[v],), span=op.span) for v in unsigned if v in op.ins]
     behind = [ir.Op(CAST, (seen[v],), results=(v,), span=op.span) for v in unsigned if v in op.results]
     return (*before, inner, *behind)
+
+
+def _on_index(loop: ir.Op, fresh: Callable[[str], str]) -> tuple[ir.Op, ...]:
+    """A loop over unsigned integers as one over index: signless bounds would be compared with their sign."""
+    index, (region,) = ir.ScalarType(ir.INDEX), loop.regions
+    counter, before, bounds = region.args[0], list[ir.Op](), list[ir.Value]()
+    for v, word in zip(loop.ins[:_BOUNDS], ("lower", "upper", "step"), strict=True):
+        bounds.append(ir.Value(fresh(f"{counter.name}_{word}"), index))
+        cast = ir.Op("arith.index_castui", (v,), results=(bounds[-1],), span=loop.span)
+        before += on_signless(cast, fresh)
+    number = ir.Value(fresh(f"{counter.name}_index"), index)
+    back = ir.Op("arith.index_cast", (number,), results=(counter,), span=loop.span)
+    inner = ir.Region((*on_signless(back, fresh), *region.ops), (number, *region.args[1:]))
+    return (*before, replace(loop, ins=(*bounds, *loop.ins[_BOUNDS:]), regions=(inner,)))

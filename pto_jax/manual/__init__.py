@@ -82,8 +82,11 @@ def manual(
     if operation is not None:
         return operation_page(operation).page(style)
     if instruction is None:
+        near = _near(name)
         raise ArgumentError(
-            f"no instruction or page is called {name!r}{_near(name)}; `pto-jax isa` lists all"
+            f"no instruction or page is called {name!r}",
+            allowed=", ".join([*near, "all that `pto-jax isa` lists"]),
+            fix=f"pto-jax isa {near[0]}" if near else "",
         )
     return page(instruction, style, example(instruction), python(instruction))
 
@@ -133,12 +136,11 @@ def _topic(name: str) -> Topic | None:
     return next((t for t in topics().values() if key == t.name or key in t.also), None)
 
 
-def _near(name: str) -> str:
+def _near(name: str) -> list[str]:
     names = [*isa.instructions(), *isa.ALIASES, *isa.micro_operations()]
     for topic in topics().values():
         names += [topic.name, *topic.also]
-    near = difflib.get_close_matches(name.lower().removeprefix("pto."), names, n=3)
-    return f"; close: {', '.join(near)}" if near else ""
+    return difflib.get_close_matches(name.lower().removeprefix("pto."), names, n=3)
 
 
 def _more() -> str:

@@ -19,6 +19,7 @@ from jax.custom_derivatives import SymbolicZero
 
 from .. import ops, profiles
 from ..errors import ArgumentError, DifferentiationError, nearest
+from ..files import user_code
 from ..garbage import seldom_collected
 from ..ir import F32
 from ..lowering.bits import x64
@@ -260,10 +261,11 @@ def linear(
     if is_stored and how.format.name == "mx":
         w_scale = _constant(w_scale)
     if x.ndim < 1 or w.ndim != 2 or x.shape[-1] != w.shape[0] or 0 in w.shape:
+        turned = w.ndim == 2 and x.ndim and x.shape[-1] == w.shape[1]
         raise ArgumentError(
-            f"linear: got x {list(x.shape)} and w {list(w.shape)}; "
-            "allowed: x [..., K] and w [K, N], K and N from 1 up"
-            + ("; try: w.T" if w.ndim == 2 and x.ndim and x.shape[-1] == w.shape[1] else "")
+            f"linear: got x {list(x.shape)} and w {list(w.shape)}",
+            allowed="x [..., K] and w [K, N], K and N from 1 up",
+            fix=f"{user_code.argument('w', 1)}.T" if turned else "",
         )
     if isinstance(bias, str):
         close = nearest(bias, get_args(FormatName)) or "int8"

@@ -226,7 +226,8 @@ def quantise(
     if chosen.format.largest is None:
         element = dtype(chosen.format.element).numpy.name
         got = f"quantise: format {format!r} has no codes"
-        raise ArgumentError(got, allowed="int8, fp8, mx", fix=f"x.astype(jnp.{element})")
+        fix = f"{user_code.argument('x', 0)}.astype(jnp.{element})"
+        raise ArgumentError(got, allowed="int8, fp8, mx", fix=fix)
     if scale is None:
         scale = _calibrated(chosen, axis, None)(x)
     return _quantised(chosen)(x, scale_of("quantise: scale", scale, x.shape))
@@ -270,11 +271,15 @@ def dequantise(
 # -- arguments -----------------------------------------------------------------------------------------
 
 
+#: Positions of arrays in calls of layers.
+_POSITIONS = {"x": 0, "w": 1}
+
+
 def _call_on_values(name: str) -> str:
     """The user's call with the values of the codes that it gives for an argument."""
     result = user_code.expression()
     tree = result.tree if result is not None else None
-    at = {"x": 0, "w": 1}.get(name, -1)
+    at = _POSITIONS.get(name, -1)
     if isinstance(tree, ast.Call) and 0 <= at < len(tree.args):
         values = ast.parse(f"pto.nn.dequantise(*{ast.unparse(tree.args[at])})", mode="eval").body
         listed = [*tree.args[:at], values, *tree.args[at + 1 :]]
@@ -307,9 +312,9 @@ def floats(what: str, x: Any, *, symbolic: bool = False) -> Any:
             fix="one export for every size",
         )
     if str(x.dtype) not in _FLOATS:
-        raise ArgumentError(
-            f"{what}: got an array of {x.dtype}", allowed=", ".join(_FLOATS), fix="x.astype(jnp.float32)"
-        )
+        name = what.rpartition(" ")[2]
+        fix = f"{user_code.argument(name, _POSITIONS.get(name))}.astype(jnp.float32)"
+        raise ArgumentError(f"{what}: got an array of {x.dtype}", allowed=", ".join(_FLOATS), fix=fix)
     return x
 
 

@@ -119,7 +119,11 @@ def _parts(t: Any) -> tuple[TileType, Array, tuple[int, int], str]:
         batch = f"tile 0 of {'x'.join(map(str, words.shape[:-2]))}, " if words.ndim > 2 else ""
         rows, cols = (int(n.reshape(-1)[0]) for n in sizes)
         return kind, words.reshape(-1, *kind.shape)[0], (rows, cols), batch
-    array = np.asarray(t)
+    try:
+        array = np.asarray(t)
+    except ValueError:
+        # Lists of rows that differ.
+        array = np.empty((), object)
     if array.ndim != 2 or array.dtype.kind not in "fiubV":
         got = f"an array {array.dtype}{list(array.shape)}" if hasattr(t, "dtype") else f"a {type(t).__name__}"
         raise ArgumentError(f"picture: got {got}", allowed="a tile, or an array [rows, cols]")

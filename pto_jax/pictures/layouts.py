@@ -70,7 +70,9 @@ def layout(tile_type: TileType) -> Picture:
 def _checked(t: object) -> TileType:
     if not isinstance(t, TileType):
         raise ArgumentError(
-            f"layout: got {with_article(type(t).__name__)}", allowed="a tile type", fix="pto.tile_type(...)"
+            f"layout: got {with_article(type(t).__name__)}",
+            allowed="a tile type",
+            fix='pto.tile_type("f32", 16, 64)',
         )
     if t.conv is not None:
         raise ArgumentError(f"layout: got the convolution tile {t}", allowed="tiles of rows and columns")

@@ -19,15 +19,18 @@ from ..analysis.lifetimes import Lifetimes, Tile, bits
 from ..analysis.resolve import ResolvedProgram, resolve
 from ..api import resolve_profile, verify
 from ..errors import ArgumentError, VerifyError, with_article
+from ..files import user_code
 from ..ir import Function, Loc, Op, Program
 from ..isa.effects import traits_of
 from ..profiles import Profile
 from ..verifier.capacity import Need, needs
-from .svg import Canvas, Picture, num, size_text
+from .svg import Canvas, Picture, cut, num, size_text
 
 #: Rules whose violations the picture shows: more bytes than a memory has.
 SHOWN = frozenset({"capacity", "tile-capacity", "address-range"})
 _LEFT, _PLOT, _GAP = 62.0, 132.0, 34.0
+#: The width of a letter.
+_LETTER = 6.4
 #: Loops whose brackets are drawn around each other.
 _DEPTH = 4
 
@@ -45,7 +48,11 @@ def subject(
     program = getattr(program, "program", program)
     if not isinstance(program, Program):
         got = f"{with_article(type(program).__name__)}"
-        raise ArgumentError(f"picture: got {got}", allowed="a program or a kernel", fix="pto.parse(text)")
+        raise ArgumentError(
+            f"picture: got {got}",
+            allowed="a program or a kernel",
+            fix=f"pto.parse({user_code.argument('text', 0)})",
+        )
     if not any(True for _ in program.walk()):
         raise ArgumentError(f"{program.source}: got a program without operations", allowed="one or more")
     selected = resolve_profile(program, profile)
@@ -255,10 +262,10 @@ def _draw(canvas: Canvas, plot: Plot, top: float, *, last: bool) -> float:
     """Draw a plot below ``top``, the ``last`` one of a function with its axis; where it ends."""
     peak, op = plot.peak
     over = peak > plot.capacity
-    canvas.text(12, top + 14, f"@{plot.function} {plot.place}", "title")
-    canvas.text(
-        canvas.width - 12, top + 14, f"{_of(plot)}{_line(op)}", "bad bold" if over else "soft", anchor="end"
-    )
+    need = f"{_of(plot)}{_line(op)}"
+    room = int((canvas.width - 40 - _LETTER * len(need)) / (1.2 * _LETTER)) - len(plot.place) - 2
+    canvas.text(12, top + 14, f"@{cut(plot.function, room)} {plot.place}", "title")
+    canvas.text(canvas.width - 12, top + 14, need, "bad bold" if over else "soft", anchor="end")
     # A program that uses little of a memory is drawn larger than the capacity allows.
     scaled = plot.top * 2.5 >= plot.capacity
     most = max(plot.top, plot.capacity) * 1.04 if scaled else plot.top * 1.3
@@ -271,6 +278,7 @@ def _draw(canvas: Canvas, plot: Plot, top: float, *, last: bool) -> float:
     canvas.rect(_LEFT, y0 - _PLOT, width, _PLOT, "row")
     for bar in plot.bars:
         _bar(canvas, plot, bar, step, y)
+    _names(canvas, plot, step, y)
     for k, names, size in plot.extra:
         under = plot.needed[k] - size
         title = f"{names}: {size_text(size)}"
@@ -299,13 +307,20 @@ def _bar(canvas: Canvas, plot: Plot, bar: Bar, step: float, y: Callable[[float],
                 canvas.rect(
                     x + 0.6, y(high) + gap, width - 1.2, tall - 2 * gap, kind, title=title, radius=1.5
                 )
-    begin, end = max(bar.spans, key=lambda span: span[1] - span[0])
-    width, tall = (end - begin) * step / 2, y(bar.start) - y(bar.end)
-    if width > 6.4 * (len(tile.name) + 1) + 4 and tall > 10:
-        middle = (y(bar.start) + y(bar.end)) / 2
-        canvas.text(
-            _LEFT + (begin + end) * step / 4, middle + 3.5, f"%{tile.name}", "on small", anchor="middle"
-        )
+
+
+def _names(canvas: Canvas, plot: Plot, step: float, y: Callable[[float], float]) -> None:
+    """The names of tiles on their bars, where they have room: bars of the same bytes are over each other."""
+    drawn: list[tuple[float, float, float]] = []
+    for bar in plot.bars:
+        begin, end = max(bar.spans, key=lambda span: span[1] - span[0])
+        tall, wide = y(bar.start) - y(bar.end), _LETTER * (len(bar.tile.name) + 1)
+        x, middle = _LEFT + (begin + end) * step / 4, (y(bar.start) + y(bar.end)) / 2
+        if (end - begin) * step / 2 <= wide + 4 or tall <= 10:
+            continue
+        if all(abs(x - a) >= (wide + w) / 2 or abs(middle - b) >= 10 for a, b, w in drawn):
+            canvas.text(x, middle + 3.5, f"%{bar.tile.name}", "on small", anchor="middle")
+            drawn.append((x, middle, wide))
 
 
 def _levels(canvas: Canvas, plot: Plot, y: Callable[[float], float], *, scaled: bool, width: float) -> None:

@@ -62,6 +62,9 @@ _DEFS = (
     '<marker id="pto-tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" '
     'orient="auto"><path d="M0 1L7 4L0 7z" style="fill:var(--ink)"/></marker>'
 )
+#: Sizes of letters by style class, and the widths of a letter on average and of a capital, per size.
+_SIZES = {"title": 13.0, "small": 10.0, "tiny": 8.5}
+_MEAN, _WIDE = 0.56, 0.66
 #: Colours of numbers, from the smallest to the largest: dark blue over green to yellow.
 _SCALE = ((68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37))
 #: Colours of blocks, which repeat where a launch has more.
@@ -141,7 +144,13 @@ class Canvas:
         turn: float = 0,
         fill: str = "",
     ) -> None:
-        """A line of text whose baseline is at ``y``, turned by degrees around its anchor."""
+        """A line of text whose baseline is at ``y``, turned by degrees around its anchor.
+
+        A text from left to right that is too long for the picture loses its middle.
+        """
+        size = next((n for k, n in _SIZES.items() if k in kind.split()), 12.0)
+        if anchor == "start" and not turn and len(text) * _MEAN * size > self.width - x:
+            text = cut(text, int((self.width - x - 4) / (_WIDE * size)))
         look = f' class="{kind}"' if kind else ""
         look += f' text-anchor="{anchor}"' if anchor != "start" else ""
         look += f' transform="rotate({num(turn)} {num(x)} {num(y)})"' if turn else ""
@@ -267,6 +276,17 @@ def colour(value: float, low: float, high: float) -> tuple[str, str]:
     red, green, blue = (round(a + (b - a) * (at - i)) for a, b in zip(_SCALE[i], _SCALE[i + 1], strict=True))
     bright = 0.299 * red + 0.587 * green + 0.114 * blue > 111
     return f"#{red:02x}{green:02x}{blue:02x}", "#1f2733" if bright else "#ffffff"
+
+
+def cut(text: str, room: int) -> str:
+    """A text in at most so many characters, without its middle where it is longer.
+
+    >>> cut("TFILLPAD_EXPAND_u16", 12), cut("rows", 12)
+    ('TFILLP...u16', 'rows')
+    """
+    keep = max(room - 3, 4)
+    tail = keep // 3
+    return text if len(text) <= room else f"{text[: keep - tail]}...{text[-tail:]}"
 
 
 def short(value: Any, room: int) -> str:

@@ -60,7 +60,10 @@ class Timeline(Picture):
         elif Path(path).suffix.lower() == ".svg":
             super().save(path)
         else:
-            raise ArgumentError(f"timeline: got the file name {path}", allowed="names in .svg or .json")
+            fix = Path(path).with_suffix(".svg").name
+            raise ArgumentError(
+                f"timeline: got the file name {path}", allowed="names in .svg or .json", fix=fix
+            )
 
 
 def timeline(

@@ -1,6 +1,7 @@
 """Arguments of a call: bound to the names of a kernel and checked against their declared types."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ from ..analysis.entries import Argument, GlobalTypes
 from ..analysis.provenance import called
 from ..analysis.resolve import resolve
 from ..errors import ArgumentError, Diagnostic, ExecutionError, nearest
+from ..files import user_code
 from ..ir import (
     FRAGMENT,
     DType,
@@ -57,8 +59,23 @@ def type_of(name: str, value: Any) -> Type | None:
     return TileType(from_numpy(array.dtype), *array.shape)
 
 
-def prepare(kernel: str, argument: Argument, value: Any) -> Any:
-    """An argument of a kernel checked against its declared type, as the traced function takes it."""
+def prepare(kernel: str, argument: Argument, value: Any, position: int | None = None) -> Any:
+    """An argument of a kernel checked against its declared type, as the traced function takes it.
+
+    ``position`` is that in the call: fixes have the text that stands there.
+    """
+    try:
+        return _prepared(kernel, argument, value)
+    except ArgumentError as error:
+        mine = user_code.argument(argument.name, position)
+        spelled_so = rf"^(?:{re.escape(argument.name)}|x)(?=[.\[])|(?<=^np\.asarray\()\.\.\."
+        fix = re.sub(spelled_so, lambda _: mine, error.fix)
+        if fix == error.fix:
+            raise
+        raise ArgumentError(error.got, allowed=error.allowed, fix=fix) from None
+
+
+def _prepared(kernel: str, argument: Argument, value: Any) -> Any:
     what = f"{'' if kernel == FRAGMENT else f'{kernel}: '}argument {argument.name!r}"
     t = argument.type
     if isinstance(t, GlobalTypes):
@@ -129,6 +146,9 @@ def _misshapen(what: str, array: Any, t: Type, declared: tuple[int, ...]) -> Arg
     fix, name = "", what.rpartition("argument ")[2].strip("'")
     if len(shape) > len(declared) and shape[-len(declared) :] == declared:
         fix = "jax.vmap(kernel)"
+    elif isinstance(array, Tracer) and shape == declared[1:]:
+        # A transformation of JAX took the first axis.
+        fix = f"{name}[None]"
     elif shape == declared[::-1]:
         fix = f"{name}.T"
     elif math.prod(shape) == math.prod(declared) and len(shape) < 2:
@@ -235,8 +255,9 @@ def bound(
     values = dict(zip(names, args, strict=False))
     for name, value in kwargs.items():
         if name not in names:
-            close = nearest(name, [n for n in names if n not in kwargs])
-            fix = f"{close}=..." if close else ""
+            free = [n for n in names if n not in kwargs and n not in values]
+            close = nearest(name, free) or (free[0] if len(free) == 1 else "")
+            fix = f"{close}={user_code.argument(name, otherwise='...')}" if close else ""
             if name in OPTIONS:
                 fix = f"pto.compile(program, {name}={value!r})"
             raise ArgumentError(f"{kernel}: got the argument {name!r}", allowed=_list(names), fix=fix)

@@ -1,5 +1,6 @@
 """Arrays at the border of the engine: user arrays to raw words and back."""
 
+import contextlib
 import math
 from functools import cache, partial
 from typing import Any
@@ -107,7 +108,11 @@ def _converted(x: Any, dtype: DType, what: str, wanted: str = "") -> np.ndarray[
     if numbers.dtype.kind not in _kinds(dtype) and (numbers.size or numbers.dtype == object):
         wide = isinstance(x, int) and not isinstance(x, bool)
         kind = f"an integer of {x.bit_length()} bits" if wide else f"the {type(x).__name__} {x!r:.40}"
-        fix = f"np.asarray(..., np.{dtype.numpy.name})" if isinstance(x, list | tuple) else ""
+        fix = ""
+        if isinstance(x, list | tuple):
+            with contextlib.suppress(TypeError, ValueError):
+                np.asarray(x, dtype.numpy)
+                fix = f"np.asarray(..., np.{dtype.numpy.name})"
         if isinstance(x, float) and math.isfinite(x):
             fix = f"int({x!r})"
         raise ArgumentError(f"{what}: got {kind}", allowed=wanted or dtype.name, fix=fix)

@@ -521,7 +521,9 @@ class Kernel:
         numbers = [n for n in given if n in BLOCK_NUMBERS]
         if numbers and kernel.grid > 1:
             raise arguments.of_every_block(kernel.entry, numbers[0], f" for {kernel.grid} blocks")
-        return kernel, {a.name: prepare(kernel.entry, a, given[a.name]) for a in known}
+        return kernel, {
+            a.name: prepare(kernel.entry, a, given[a.name], self._names.index(a.name)) for a in known
+        }
 
     def prepared(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name, checked; ArgumentError where one does not fit."""

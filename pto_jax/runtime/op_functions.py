@@ -1,6 +1,7 @@
 """Instructions as Python functions on tiles and arrays, with form and types from the arguments."""
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from enum import IntEnum
@@ -12,6 +13,7 @@ import numpy as np
 
 from .. import errors, isa, profiles
 from ..errors import ArgumentError
+from ..files import user_code
 from ..interpreter import Execution, Operand, TileRef
 from ..ir import (
     INDEX,
@@ -133,10 +135,17 @@ def _source(instruction: isa.Instruction, index: int, name: str, source: Any) ->
         ) from None
 
 
+def _position(what: str) -> int | None:
+    """The position of a source in the call, by its description."""
+    number = re.search(r"source (\d+)", what)
+    return int(number[1]) if number else None
+
+
 def _array_type(what: str, array: Any) -> op_types.ArrayType:
     shape = tuple(array.shape)
     if len(shape) != 2:
-        fix = "x[None, :]" if len(shape) == 1 else "jax.vmap(f) for leading axes" if shape else ""
+        mine = user_code.argument("x", _position(what))
+        fix = f"{mine}[None, :]" if len(shape) == 1 else "jax.vmap(f) for leading axes" if shape else ""
         raise ArgumentError(f"{what}: got an array of shape {shape}", allowed="[rows, cols]", fix=fix)
     try:
         element = from_numpy(array.dtype)
@@ -145,7 +154,8 @@ def _array_type(what: str, array: Any) -> op_types.ArrayType:
     if element is None or element not in TILE_DTYPES:
         names = ", ".join(d.numpy.name for d in TILE_DTYPES if d.numpy != d.word or not d.is_float)
         listed = ", ".join(dict.fromkeys(names.split(", ")))
-        fix = 'x.astype("float32")' if np.dtype(array.dtype).kind == "f" else 'x.astype("int32")'
+        number = "float32" if np.dtype(array.dtype).kind == "f" else "int32"
+        fix = f'{user_code.argument("x", _position(what))}.astype("{number}")'
         raise ArgumentError(f"{what}: got an array of {array.dtype}", allowed=listed, fix=fix)
     if 0 in shape:
         raise ArgumentError(f"{what}: got an array of shape {shape}", allowed="at least one row and column")

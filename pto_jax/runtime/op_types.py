@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from .. import errors, ir, isa, profiles
 from ..errors import ArgumentError, Diagnostic, VerifyError, nearest, objection
+from ..files import user_code
 from ..ir import F32, Attrs, DType, Op, TileType, element_order
 from ..isa.declare import Size, Sources
 from ..isa.rules.regions import OPEN_SIZE
@@ -410,7 +411,9 @@ def forms_text(instruction: isa.Instruction, forms: Sequence[tuple[str, ...]]) -
 def miscounted(instruction: isa.Instruction, forms: Sequence[tuple[str, ...]], count: int) -> str:
     """The message for a call with ``count`` sources, which none of the ``forms`` takes."""
     sources = "1 source operand" if count == 1 else f"{count} source operands"
-    return f"{instruction.name}: got {sources}; allowed: {forms_text(instruction, forms)}"
+    wanted = min((len(f) for f in forms), key=lambda n: abs(n - count), default=count)
+    message = f"{instruction.name}: got {sources}"
+    return objection(message, forms_text(instruction, forms), user_code.called(count, wanted))
 
 
 def mismatched(
@@ -453,7 +456,8 @@ def unknown_keyword(instruction: isa.Instruction, key: str, options: Sequence[st
         return f"{instruction.name}: {problem}; allowed: sources by position, destinations as dst="
     near = nearest(key, (*attributes, *options))
     allowed = f"attributes {', '.join(attributes) or 'none'}, and {', '.join(options)}"
-    return objection(f"{instruction.name}: got the keyword {key!r}", allowed, f"{near}=..." if near else "")
+    fix = f"{near}={user_code.argument(key, otherwise='...')}" if near else ""
+    return objection(f"{instruction.name}: got the keyword {key!r}", allowed, fix)
 
 
 # -- destinations --------------------------------------------------------------------------------------

@@ -57,6 +57,9 @@ def _on_arrays(tree: ast.expr, other: Any, *, reflected: bool) -> str:
     match tree:
         case ast.UnaryOp(op, operand):
             return ast.unparse(ast.UnaryOp(op, array(operand)))
+        case ast.Call(ast.Name("float" | "int" | "complex" | "round" | "bool"), [operand, *_]):
+            first = ast.Subscript(array(operand), ast.Tuple([ast.Constant(0), ast.Constant(0)]))
+            return ast.unparse(ast.Call(tree.func, [first, *tree.args[1:]], []))
         case ast.Call(function, [operand, *rest]):
             return ast.unparse(ast.Call(function, [array(operand), *rest], []))
         case ast.BinOp(left, op, right):
@@ -258,6 +261,10 @@ class Tile:
     __rshift__, __rrshift__ = _refusing(">>"), _refusing(">>", reflected=True)
     __lt__, __le__, __gt__, __ge__ = map(_refusing, ("<", "<=", ">", ">="))
     __neg__, __invert__, __abs__, __float__, __int__ = map(_refusing, ("-", "~", "abs", "float", "int"))
+    __bool__, __round__, __complex__ = map(_refusing, ("bool", "round", "complex"))
+
+    def __format__(self, spec: str) -> str:
+        return str(self) if not spec else str(_refusing("format")(self))
 
     def single(self, what: str) -> Tile:
         """The tile itself; ArgumentError when it is a batch, which instructions take under vmap."""

@@ -103,8 +103,20 @@ def _entries(program: ir.Program) -> Iterator[Diagnostic]:
             yield _error("entry", message, function.span)
         if function.results:
             results = ", ".join(str(t) for t in function.results)
-            message = f"entry @{function.name} returns {results}; allowed: an entry returns nothing"
-            yield _error("entry", message, function.span)
+            got = f"entry @{function.name} returns {results}; allowed: an entry returns nothing"
+            last = function.body.ops[-1] if function.body.ops else None
+            place = last.span if last is not None and last.span is not None else function.span
+            yield Diagnostic("error", got, place, rule="entry", fix=_without_results(function, place))
+
+
+def _without_results(function: ir.Function, place: Span | None) -> str:
+    """The end of an entry that returns nothing; of one in Python a store of the tile into its last buffer."""
+    buffers = [a.name for a in function.args if isinstance(a.type, ir.PtrType)]
+    values = function.body.ops[-1].ins if function.body.ops else ()
+    tiles = [v for v in values if isinstance(v.type, ir.TileType)]
+    if place is None or not place.python or not buffers or not tiles or not tiles[0].name.isidentifier():
+        return "return"
+    return f"pto.tstore(pto.GlobalTensor({buffers[-1]}, {tiles[0].type.shape}), {tiles[0].name})"  # type: ignore[union-attr]
 
 
 def _signature(function: ir.Function) -> Iterator[Diagnostic]:

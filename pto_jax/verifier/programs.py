@@ -541,6 +541,7 @@ class _Checker:
             self.sink.add(scalars.arith_finding(op) or scalars.sign_finding(op, lambda: self.names))
         elif op.name.startswith("scf."):
             self.sink.add(control_flow.control_finding(op, operand_facts.numbers))
+            self.sink.add(scalars.sign_finding(op, lambda: self.names))
         elif op.name == GRAPH:
             self.sink.extend(control_flow.block_findings(op))
         elif op.name == "call":

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from ..errors import Diagnostic
 from ..ir import (
@@ -89,7 +90,8 @@ def sign_finding(op: Op, names: Callable[[], Collection[str]]) -> Diagnostic | N
             name += "_"
         return name
 
-    lines = on_signless(op, fresh)
+    # Of a loop the fix is its head, in front of its body.
+    lines = on_signless(replace(op, regions=tuple(replace(r, ops=()) for r in op.regions)), fresh)
     program = Program((Function(FRAGMENT, tuple(dict.fromkeys(op.ins)), Region(lines)),), fragment=True,
                       has_module=False)  # fmt: skip
     message = f"{unsigned} is {print_type(unsigned.type)}, which the parser of the assembler refuses here"
@@ -101,7 +103,7 @@ def sign_finding(op: Op, names: Callable[[], Collection[str]]) -> Diagnostic | N
         op.name,
         rule="signless",
         allowed=allowed,
-        fix=f"\n{print_program(program).strip()}",
+        fix=f"\n{print_program(program).strip().removesuffix('}').rstrip()}",
     )
 
 

@@ -210,6 +210,45 @@ func.func @k(%p: !pto.ptr<ui8>, %0: ui8) attributes {pto.entry} {
             assert np.asarray(pto.compile(p)(*arrays.values())["p"])[0] == 1
 
 
+LOOP = """\
+func.func @k(%p: !pto.ptr<i32>, %n: T, %m: T) attributes {pto.entry} {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0 : i32
+  %sum = scf.for %i = %m to %n step %m iter_args(%s = %zero) -> (i32) : T {
+    %w = arith.index_castui %i : T to index
+    %x = arith.index_cast %w : index to i32
+    %t = arith.addi %s, %x : i32
+    scf.yield %t : i32
+  }
+  pto.store_scalar %sum, %p[%c0] : !pto.ptr<i32>, i32
+  return
+}
+"""
+
+
+@pytest.mark.parametrize("d", ["u8", "u16", "u32"])
+def test_a_text_with_an_unsigned_loop_has_a_warning_whose_fix_counts_the_same(d: str) -> None:
+    text = LOOP.replace(": T", f": {d.replace('u', 'ui')}")
+    lines = text.splitlines()
+    program = pto.parse(text)
+    (loop, *others) = pto.verify(program)
+    assert (loop.severity, loop.rule, loop.instruction) == ("warning", "signless", "scf.for")
+    for warning in (loop, *others):
+        assert warning.span is not None
+        lines[warning.span.line - 1] = warning.fix
+    repaired = pto.parse("\n".join(lines) + "\n")
+    assert pto.verify(repaired) == []
+    # Beyond the largest number with a sign.
+    n = {"u8": 250, "u16": 60000, "u32": 4_000_000_000}[d]
+    number = np.dtype(f"uint{d[1:]}").type
+    arrays = {"p": np.zeros(1, np.int32), "n": number(n), "m": number(n // 5)}
+    expected = np.uint32(n // 5 * 10 % (1 << 32)).view(np.int32)
+    for tried in (program, repaired):
+        with warnings.catch_warnings(action="ignore"):
+            result = np.asarray(pto.compile(tried)(*arrays.values())["p"])[0]
+        assert pto.oracle.run(tried, arrays)["p"][0] == result == expected
+
+
 def test_unsigned_constants_of_emitted_code_are_casts() -> None:
     source = """\
 __global__ AICORE void k(__gm__ uint16_t *v1, uint16_t v2) {

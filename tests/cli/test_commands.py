@@ -148,7 +148,8 @@ def test_isa_prints_the_matrix_and_one_page(shell: Shell) -> None:
     record = json.loads(shell.out)
     assert record["name"] == "tcvt" and {a["name"] for a in record["attributes"]} == {"rmode", "sat_mode"}
     assert shell("isa", "--json") == 0 and len(json.loads(shell.out)) > 57
-    assert shell("isa", "tad") == 2 and "no instruction or page is called 'tad'; close: " in shell.err
+    assert shell("isa", "tad") == 2 and "is called 'tad'; allowed: tand, tadd, " in shell.err
+    assert shell.err.rstrip().endswith("; try: pto-jax isa tand")
 
 
 USAGE: dict[str, tuple[list[str], str]] = {

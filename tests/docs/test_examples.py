@@ -49,6 +49,7 @@ class Block:
     text: str
     line: int
     file: str | None = None
+    before: str = ""
 
 
 def blocks(page: Path) -> Iterator[Block]:
@@ -59,13 +60,44 @@ def blocks(page: Path) -> Iterator[Block]:
         caption = re.search(r"^:caption: (\S+)$", options, re.MULTILINE)
         line = source.count("\n", 0, match.start()) + 1
         language = argument if kind == "{code-block}" else kind
-        yield Block(language, text.strip("\n") + "\n", line, caption and caption[1])
+        before = source[: match.start()].rstrip().rpartition("\n")[2]
+        yield Block(language, text.strip("\n") + "\n", line, caption and caption[1], before)
+
+
+def printed_by(command: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """What a command prints; commands of other programs, which make files, are executed by a shell."""
+    if not command.startswith("pto-jax "):
+        return subprocess.run(command, shell=True, capture_output=True, text=True, check=True).stdout
+    main(shlex.split(command)[1:])
+    said = capsys.readouterr()
+    return said.out + said.err
+
+
+def assert_shown(place: str, shown: str, output: str) -> None:
+    """Compare an output with what a page shows: other line breaks, and ``...`` for what is left out."""
+    rest = " ".join(output.split())
+    for part in filter(str.strip, re.split(r"(?<!\S)\.\.\.(?!\S)", shown)):
+        words = " ".join(part.split())
+        assert words in rest, f"{place}: {words!r} is not in {output!r}"
+        rest = rest.partition(words)[2]
+
+
+def transcript(place: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Execute the commands of a terminal, which begin with ``$``, and compare what follows each."""
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, shown = part.partition("\n")
+        assert_shown(place, shown, printed_by(command, capsys))
+
+
+def is_output(text: str) -> bool:
+    """Whether a block below commands is what they print, and no list of other commands."""
+    return not re.match(r"\$ |pto-jax |python3? |\S+/python ", text)
 
 
 def execute(page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> int:
     """Write the files of a page and execute its other blocks; how many were executed."""
     names: dict[str, object] = {}
-    count = 0
+    count, output = 0, ""
     for block in blocks(page):
         place = f"{page.name}:{block.line}"
         if block.file is not None:
@@ -85,15 +117,25 @@ def execute(page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> int
             assert printed == expected, f"{place}: {printed}"
             count += 1
         elif block.language == "sh":
+            output = ""
             for command in block.text.replace("\\\n", "").splitlines():
                 words = shlex.split(command)
                 assert words[0] == "pto-jax", f"{place}: {command}"
                 status = main(words[1:])
                 said = capsys.readouterr()
                 assert status == 0 and said.out, f"{place}: {command}: {said}"
+                output += said.out
             count += 1
+            continue
+        elif block.language == "text" and block.text.startswith("$ "):
+            transcript(place, block.text, capsys)
+        elif block.language == "text" and output and is_output(block.text):
+            assert_shown(place, block.text, output)
+        elif shown := re.search(r"`print\((\w+)\)` writes:$", block.before):
+            assert_shown(place, block.text, str(names[shown[1]]))
         else:
             assert block.language in OTHER, f"{place}: {block.language} is not executed"
+        output = ""
     return count
 
 
@@ -127,6 +169,9 @@ def test_a_wrong_example_is_found(
         "```sh\nrm -r x\n```\n",
         "```rust\nlet x = 1;\n```\n",
         "```python\n```\n```\n",
+        "```sh\npto-jax isa tadd\n```\n\n```text\ntsub: a difference\n```\n",
+        "```text\n$ pto-jax isa tad\nno error\n```\n",
+        "```python\nx = 3\n```\n\n`print(x)` writes:\n\n```text\n4\n```\n",
     ):
         page.write_text(text)
         with pytest.raises(AssertionError):

@@ -126,7 +126,7 @@ def test_names_are_found_in_any_spelling(spelled: str, page: str) -> None:
 )
 def test_unknown_names_get_near_ones(name: str, near: str) -> None:
     with pytest.raises(
-        pto.ArgumentError, match=f"no instruction or page is called '{name}'; close: .*{near}"
+        pto.ArgumentError, match=f"no instruction or page is called '{name}'; allowed: .*{near}.*; try: "
     ):
         manual(name)
 
@@ -175,7 +175,7 @@ def test_every_micro_operation_has_a_page() -> None:
         assert operation.types in sections["Operands and their types"] or not operation.types, name
         for words in (*operation.elements.values(), *operation.choices.values()):
             assert all(word in " ".join(sections.values()) for word in words), name
-    with pytest.raises(pto.ArgumentError, match=r"'vaddd'; close: vadd"):
+    with pytest.raises(pto.ArgumentError, match=r"'vaddd'; allowed: vadd"):
         manual("vaddd")
 
 

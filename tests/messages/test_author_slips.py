@@ -272,14 +272,71 @@ LINES = {
     "a tile that is printed": ("pto.print(t)", "format: got t", "FIX"),
     "a number that is printed": ("pto.print(n)", "format: got n", "FIX"),
     "a number beside a float": ("q = n > 0.5", "got 0.5 beside an index", "q = FIX"),
-    "one of several numbers": ("q = n in (1, 2)", "n in (1, 2): n has no truth value", "q = FIX"),
-    "the largest of three": ("q = max(n, 4, 8)", "max(n, 4, 8): n has no truth value", "q = FIX"),
-    "NumPy of a number": ("q = np.minimum(n, 4)", "np.minimum(n, 4): n is a number", "q = FIX"),
-    "a choice of NumPy": ("q = np.where(n > 2, n, 4)", "n is a number", "q = FIX"),
+    "one of several numbers": ("q = n in (1, 2)", "n in (1, 2): n is known when the program runs", "q = FIX"),
+    "the largest of three": ("q = max(n, 4, 8)", "max(n, 4, 8): n is known when the program runs", "q = FIX"),
+    "NumPy of a number": ("q = np.minimum(n, 4)", "np.minimum(n, 4): n is known", "q = FIX"),
+    "a choice of NumPy": ("q = np.where(n > 2, n, 4)", "known when the program runs", "q = FIX"),
     "a method of a number": ('q = n.astype("f32")', "got the attribute 'astype' of the number n", "q = FIX"),
-    "a power of two": ("q = 2 ** n", "2 ** n: got n: index", "q = FIX"),
-    "quotient and remainder": ("q = divmod(n, 2)", "divmod(n, 2): got n: index", "q = FIX"),
-    "an element of a number": ("q = n[0]", "n[...]: got n: index", "q = FIX"),
+    "a power of two": ("q = 2 ** n", "2 ** n: n is known when the program runs", "q = FIX"),
+    "quotient and remainder": ("q = divmod(n, 2)", "divmod(n, 2): n is known", "q = FIX"),
+    "one of two numbers": ("q = {1: 2, 3: 4.5}[n]", "n is known when the program runs", "q = FIX"),
+    "one of three numbers": ("q = [1, 2, 3][n]", "[1, 2, 3][n]: n is known", "q = FIX"),
+    "numbers in order": ("a, b = sorted([n, 3])", "sorted([n, 3]): n is known", "a, b = FIX"),
+    "the largest of a list": ("q = max([n, 3])", "max([n, 3]): n is known", "q = FIX"),
+    "a choice of Python": ("q = n if n > 2 else 3", "n > 2: n is known when the program runs", "q = FIX"),
+    "an integer": ("q = int(n)", "int(n): n is known when the program runs", "q = FIX"),
+    "an integer of a float": (
+        'f = pto.cast(n, "f32")\nq = int(f)',
+        "int(f): f is known",
+        'f = pto.cast(n, "f32")\nq = FIX + n',
+    ),
+    "a float": ("q = float(n)", "float(n): n is known when the program runs", "q = FIX"),
+    "a rounded number": ("q = round(n, 2)", "round(n, 2): n is known when the program runs", "q = FIX"),
+    "a passing loop of numbers": (
+        "for i in pto.range(4):\n    q = math.sqrt(i)",
+        "math.sqrt(i): i is known when the program runs; allowed: a loop of Python",
+        "FIX\n    q = math.sqrt(i)",
+    ),
+    "a function of JAX on a tile": ("jax.nn.relu(t)", "jax.nn.relu: got the kernel tile t", "FIX"),
+    "an operation of lax": ("jax.lax.add(t, u)", "jax.lax.add: got the kernel tile t", "FIX"),
+    "an array of a tile": ("np.asarray(t)", "np.asarray: got the kernel tile t; allowed: arrays", "FIX"),
+    "a tile that is inverted": (
+        't = pto.alloc_tile("i32", 16, 64)\nq = ~t',
+        "~t: got the kernel tile t",
+        'i = pto.alloc_tile("i32", 16, 64)\npto.tnot(i, i)',
+    ),
+    "a function of JAX on a view": (
+        "jnp.exp(v)",
+        "jnp.exp(v): got the view v of global memory",
+        "tile = t\nFIX",
+    ),
+    "a function of JAX on a pointer": ("jnp.exp(x)", "jnp.exp(x): got the pointer x", "tile = t\nFIX"),
+    "an event in a sum": ("e = pto.tadd(t, t, u)\nq = e * 2.0", "e * 2.0: got the event of tadd", "FIX"),
+    "a call in a sum": ("q = pto.tadd(t, t, u) - 1", "got the event of tadd", "FIX"),
+    "a format with a number": ('pto.print(f"n is {n}")', "got no scalar", "FIX"),
+    "a loop that is left at once": (
+        "for i in pto.range(1, n):\n    pto.tneg(t, t)\n    break",
+        "the loop is still open",
+        "FIX",
+    ),
+    "a loop that is left": (
+        "for i in pto.range(4):\n    v\n    with pto.if_(i > n):\n        break\n    pto.tneg(u, u)",
+        "break: got a jump out of a block",
+        "FIX",
+    ),
+    "a pass that is left": (
+        "for i in pto.range(4):\n    with pto.if_(i > n):\n        continue\n    pto.tneg(u, u)",
+        "continue: got a jump out of a block",
+        "for i in pto.range(4):\nFIX4",
+    ),
+    "a function that is left": (
+        "with pto.if_(n > 3):\n    pto.tneg(t, t)\n    return\npto.tneg(u, u)",
+        "return: got a jump out of a block",
+        "FIX",
+    ),
+    "a tile that is returned": ("return t", "entry @k returns vec 16x64xf32", "FIX"),
+    "a dict that is returned": ('return {"y": t}', "return: got {'y': ", "pto.tstore(w, t)\nFIX"),
+    "an element of a number": ("q = n[0]", "n[0]: n is known when the program runs", "q = FIX"),
 }
 
 
@@ -288,7 +345,8 @@ def test_the_fix_of_a_slip_passes_when_it_is_pasted(line: str, got: str, fixed: 
     error = refused(line)
     assert got in str(error)
     assert error.fix
-    assert verified(fixed.replace("FIX", error.fix)) == []
+    indented = textwrap.indent(error.fix, "    ")
+    assert verified(fixed.replace("FIX4", indented).replace("FIX", error.fix)) == []
 
 
 #: Slips that no fix repairs.
@@ -297,10 +355,9 @@ PLAIN = {
     "l = pto.range(4)\nfor i in l:\n    pass\nl.result": "has 0 results; allowed: results of regions",
     'for i in pto.range("0xzz"):\n    pass': "range: got '0xzz'; allowed: a scalar or a Python number",
     'for i in pto.range("inf"):\n    pass': "range: got 'inf'; allowed: a scalar or a Python number",
-    "q = X[n]": "X[n]: n is a number that is known when the program runs",
-    "q = X + n": "X + n: n is a number that is known when the program runs",
-    "q = math.sqrt(n)": "math.sqrt(n): n is no Python number",
-    "q = jnp.exp(n)": "jnp.exp(n): n is a number that is known when the program runs",
+    "q = X[n]": "X[n]: n is known when the program runs",
+    "q = X + n": "X + n: n is known when the program runs",
+    "q = jnp.exp(n)": "jnp.exp(n): n is known when the program runs",
     "pto.tadds(t, t, 10 ** 400)": "scalar: got 1000000000000000000000",
     "q = pto.select(n > 0, t, u)": "select: got t: vec 16x64xf32; allowed: a scalar",
     "len(x)": "len(x): got a pointer, which has no length",
@@ -312,6 +369,87 @@ PLAIN = {
 @pytest.mark.parametrize(("line", "got"), PLAIN.items(), ids=PLAIN)
 def test_a_slip_without_a_fix_is_one_clear_error(line: str, got: str) -> None:
     assert got in str(refused(line))
+
+
+#: Lines in which Python needs a number when the program is built.
+NUMBERS = (
+    "q = math.sqrt(n)",
+    "q = np.zeros(n)",
+    "q = jnp.zeros((n, 2))",
+    'q = "%d" % n',
+    "q = X[n]",
+    "q = hex(n)",
+)
+
+
+@pytest.mark.parametrize("line", NUMBERS)
+def test_a_number_that_python_needs_becomes_a_keyword_of_the_kernel(line: str) -> None:
+    error = refused(line)
+    assert "n is known when the program runs; allowed: a keyword-only parameter" in str(error)
+    source = HEAD.replace("BODY", textwrap.indent(line, "    "))
+    before, _, rest = source.partition("@pto.kernel")
+    fixed = before + error.fix + rest.partition("def k(x, y, n):")[2]
+    assert list(built(fixed).specialise(n=3).program.walk())
+
+
+#: Uses of values that nothing of Python stands for.
+USES = {
+    "t.shape = (64, 16)": "t.shape: got the kernel tile t (property 'shape' of t has no setter)",
+    "t.padding = 3": "t.padding: got the kernel tile t (t has no attribute 'padding')",
+    "t()": "t: got the kernel tile t (t is not callable)",
+    "with t: pass": "t: got the kernel tile t (t does not support the context manager protocol)",
+    "divmod(t, 2)": "divmod: got the kernel tile t; allowed: arrays",
+    "del t[0]": "t[0]: got the kernel tile t",
+    "q = {t: 1}[u]": "{t: 1}[u]: got the kernel tile u",
+    "a, b = n": "a, b: n is known when the program runs (cannot unpack non-iterable n)",
+    "q = n()": "n(): n is known when the program runs (n is not callable)",
+    'q = {"a": t}[n]': '{"a": t}[n]: n is known when the program runs',
+    "q = x == y": "x == y: got the pointer x",
+    "for i in range(4):\n    with pto.if_(n > i):\n        break": "break: got a jump out of a block",
+    "with pto.if_(n > 0):\n    if X.size:\n        return": "return: got a jump out of a block",
+}
+
+
+@pytest.mark.parametrize(("line", "got"), USES.items(), ids=USES)
+def test_a_use_as_a_value_of_python_is_one_clear_error(line: str, got: str) -> None:
+    assert got in str(refused(line))
+
+
+def test_errors_of_the_author_stay_as_they_are() -> None:
+    for line, kind in {"{1: 2}[3]": KeyError, 'raise ValueError(f"{n}")': ValueError, "len(3)": TypeError,
+                       "(lambda a: a)()": TypeError, "np.zeros(-1)": ValueError}.items():  # fmt: skip
+        with pytest.raises(kind) as caught:
+            verified(f"def inner(a, b): return a\n{line}")
+        assert not isinstance(caught.value, pto.PtoError)
+    # A call of a function of the author that does not fit is no use of a tile.
+    with pytest.raises(TypeError, match="missing 1 required"):
+        verified("def inner(a, b): return a\ninner(t)")
+
+
+#: Loops with jumps, and what is added to ones by the fix for n = 2.
+JUMPS = {
+    "for i in pto.range(6):\n    pto.tadds(t, t, 1.0)\n    with pto.if_(i == n):\n        break": (3, "FIX"),
+    "for i in pto.range(1, 9, 2):\n    with pto.if_(i > n):\n        pto.tadds(t, t, 9.0)\n        break\n"
+    "    pto.tadds(t, t, 1.0)": (10, "FIX"),
+    "for i in pto.range(5):\n    with pto.if_(i > n):\n        continue\n    pto.tadds(t, t, 1.0)": (
+        3, "for i in pto.range(5):\nFIX4"),
+    "for i in pto.range(n, 9):\n    pto.tadds(t, t, 1.0)\n    break": (1, "FIX"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "result"), JUMPS.items(), ids=JUMPS)
+def test_the_fix_of_a_jump_computes_what_the_jump_means(body: str, result: tuple[int, str]) -> None:
+    fix = refused(body).fix
+    fixed = result[1].replace("FIX4", textwrap.indent(fix, "    ")).replace("FIX", fix)
+    kernel = built(HEAD.replace("BODY", textwrap.indent(fixed, "    ")))
+    x = np.ones((16, 64), np.float32)
+    np.testing.assert_array_equal(kernel(x, x, 2)["y"], x + result[0])
+
+
+def test_a_jump_that_passes_nothing_over_is_allowed() -> None:
+    lines = "for i in pto.range(4):\n    with pto.if_(i > 2):\n        pto.tneg(t, t)\n        continue"
+    assert verified(lines) == []
+    assert verified(f"{lines}\nfor j in range(4):\n    if j > 2: break\n    pto.tneg(t, t)") == []
 
 
 def test_numbers_of_numpy_beside_numbers_of_the_program_are_constants() -> None:

@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -71,15 +72,15 @@ LINES = {
     "number - tile": ("1 - t", "1 - t: got the tile t", "pto.tneg(t, t); pto.tadds(t, t, 1.0)"),
     "tile * tile": ("t * u", "t * u: got the tile t", "pto.tmul(t, t, u)"),
     "tile / 2": ("t / 2", "t / 2: got the tile t", "pto.tdivs(t, t, 2.0)"),
-    "- tile": ("-t", "-t: got the tile t", "pto.tneg(t, t)"),
+    "- tile": ("-t", "-t: got the kernel tile t", "pto.tneg(t, t)"),
     "jnp": ("jnp.exp(t)", "jnp.exp: got the kernel tile t; allowed: arrays", "pto.texp(t, t)"),
     "np": ("np.sqrt(t)", "np.sqrt: got the kernel tile t; allowed: arrays", "pto.tsqrt(t, t)"),
     "ops": ("pto.ops.texp(t)", "pto.ops.texp: got the kernel tile t", "pto.texp(t, t)"),
-    "min": ("min(n, 16)", "min(n, 16): n has no truth value in Python", "pto.minimum(n, 16)"),
-    "max": ("max(n, 2)", "max(n, 2): n has no truth value", "pto.maximum(n, 2)"),
+    "min": ("min(n, 16)", "min(n, 16): n is known when the program runs; try: ", "pto.minimum(n, 16)"),
+    "max": ("max(n, 2)", "max(n, 2): n is known when the program runs; try: ", "pto.maximum(n, 2)"),
     "abs": ("abs(n)", "abs(n): n is known when the program runs", "pto.maximum(n, -n)"),
     "/": ("n / 2", "n / 2: got an index; allowed: floats", "n // 2"),
-    "**": ("n ** 2", "n ** 2: got an index", "n * n"),
+    "**": ("n ** 2", "n ** 2: n is known when the program runs; try: ", "n * n"),
     "float": ("n + 1.5", "got 1.5 beside an index", 'pto.cast(n, "f32") + 1.5'),
     "constant": (
         'pto.tadds(t, t, pto.constant(1.0, "f16"))',
@@ -127,8 +128,8 @@ def test_the_fix_of_a_part_of_a_line_works(line: str, message: str, fixed: str) 
 
 #: Lines that no fix repairs, and what their messages got.
 PLAIN = {
-    "while n: break": "n has no truth value in Python",
-    "np.arange(n)": "np.arange(n): n is a number that is known when the program runs",
+    "while n: break": "n: n is known when the program runs; allowed: pto.while_(values)",
+    "np.arange(n)": "np.arange(n): n is known when the program runs",
     "pto.tadd(t, t, np.ones((16, 64), np.float32))": "got an array of float32 of shape (16, 64)",
     "pto.tneg(t, t.type)": "got the type vec 16x64xf32; allowed: a tile",
     "pto.tneg(pto.partition_view(vx, [0, 0], [16, 64]), t)": "got a partition_tensor_view<16x64xf32>",
@@ -150,7 +151,7 @@ def test_an_instruction_that_does_not_exist_is_named() -> None:
 @pytest.mark.parametrize(("line", "message", "fix"), LINES.values(), ids=LINES)
 def test_the_fix_of_a_line_of_a_kernel_works(line: str, message: str, fix: str) -> None:
     said = refused(lambda: run_kernel(f"v = {line}" if not line.startswith("m =") else line))
-    assert message in said
+    assert message in said and said.startswith("<kernel ")
     assert fix_of(said) == fix
     # What only computes in place is no value.
     run_kernel(fix if fix.startswith("pto.t") else f"v = {fix}")
@@ -158,7 +159,7 @@ def test_the_fix_of_a_line_of_a_kernel_works(line: str, message: str, fix: str) 
 
 def test_a_condition_becomes_an_operation() -> None:
     said = refused(lambda: run_kernel("if n > 3:", "    pto.tadds(t, t, 1.0)"))
-    assert "n > 3: n has no truth value in Python, it is known when the program runs" in said
+    assert "n > 3: n is known when the program runs; try: " in said
     run_kernel(fix_of(said), "    pto.tadds(t, t, 1.0)")
     assert fix_of(refused(lambda: run_kernel("for i in range(n):", "    pass"))) == "pto.range(n)"
     run_kernel("for i in pto.range(n):", "    pto.tadds(t, t, 1.0)")
@@ -244,6 +245,39 @@ def test_a_tile_is_no_array(text: str, fix: str) -> None:
     assert eval(fix, names).shape == (16, 16)
 
 
+#: Functions of one number on a tile, and of its first element.
+NUMBERS = {
+    "float(result)": "float(result.array[0, 0])",
+    "int(result)": "int(result.array[0, 0])",
+    "round(result, 2)": "round(result.array[0, 0], 2)",
+    "bool(result)": "bool(result.array[0, 0])",
+}
+
+
+@pytest.mark.parametrize(("text", "fix"), NUMBERS.items())
+def test_a_tile_is_no_number(text: str, fix: str) -> None:
+    result, name = pto.ops.tneg(X), f"<expression {text}>"
+    linecache.cache[name] = (len(text), None, [text], name)
+    said = refused(lambda: eval(compile(text, name, "eval"), {"result": result}))
+    assert said.startswith(f"{text}: a Tile (vec 16x64xf32) is not an array") and fix_of(said) == fix
+    assert eval(fix, {"result": result}) == eval(fix.partition("(")[0])(-1)
+
+
+def test_a_tile_has_no_format_of_numbers_and_no_truth_value() -> None:
+    result = pto.ops.tneg(X)
+    assert f"{result}" == str(result)
+    assert "a Tile (vec 16x64xf32) is not an array" in refused(lambda: f"{result:.3f}")
+    assert "a Tile (vec 16x64xf32) is not an array" in refused(lambda: 1 if result else 0)
+
+
+def test_an_axis_that_a_transformation_took_is_put_back() -> None:
+    kernel = pto.compile(pto.parse("%z = tadd %x, %y : !pto.tile<f32, 16, 64>"))
+    said = refused(lambda: jax.vmap(kernel)(X, X))
+    assert said == "argument 'x': got shape (64,); allowed: vec 16x64xf32; try: X[None]"
+    x = y = eval(fix_of(said))
+    assert jax.vmap(kernel)(x, y)["z"].shape == (1, 16, 64)
+
+
 def test_functions_take_the_array_of_a_tile() -> None:
     result = pto.ops.tneg(X)
     assert float(jnp.sum(result)) == float(np.sum(result)) == -X.size
@@ -305,8 +339,11 @@ def test_arguments_name_what_they_got() -> None:
 
     message = "k: argument 'n': got the float 3.5; allowed: index (an integer); try: int(3.5)"
     assert refused(lambda: k(X, X, 3.5)) == message
-    said = refused(lambda: k([["a"] * 64] * 16, X, 3))
-    assert "argument 'x': got the list" in said and fix_of(said) == "np.asarray(..., np.float32)"
+    truth = [[True] * 64] * 16
+    said = refused(lambda: k(truth, X, 3))
+    assert "argument 'x': got the list" in said and fix_of(said) == "np.asarray(truth, np.float32)"
+    assert k(eval(fix_of(said)), X, 3)["y"].sum() == X.size
+    assert "argument 'x': got the list" in refused(lambda: k([["a"] * 64] * 16, X, 3))
 
 
 @pytest.mark.slow

@@ -218,7 +218,7 @@ def test_an_array_of_numpy_becomes_an_argument() -> None:
 
 @pytest.mark.parametrize(("line", "got"), [
     ("vx.rows", "got the attribute 'rows' of a tensor_view<16x64xf32>"),
-    ("vx + 1", "vx + 1: got a view of global memory"),
+    ("vx + 1", "vx + 1: got the view vx of global memory"),
 ])  # fmt: skip
 def test_a_view_is_no_array(line: str, got: str) -> None:
     assert got in refused(lambda: run_kernel(line))

@@ -49,6 +49,46 @@ def test_memory_and_timeline_of_examples(name: str) -> None:
     assert unreadable(pto.pictures.timeline(program).svg) == []
 
 
+LONG = "a_function_of_a_compiler_with_a_name_of_more_than_eighty_characters_as_tools_write_them"
+#: Two tiles of the same bytes that are in use at the same time, and long names.
+NAMES = f"""
+!view = !pto.tensor_view<?x?xf32>
+!window = !pto.partition_tensor_view<16x64xf32>
+!a = !pto.tile_buf<vec, 16x64xf32>
+!b = !pto.tile_buf<vec, 64x16xf32>
+func.func @{LONG}(%{LONG}: !pto.ptr<f32>) attributes {{pto.entry}} {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c16 = arith.constant 16 : index
+  %c64 = arith.constant 64 : index
+  %at = arith.constant 0 : i64
+  %v = pto.make_tensor_view %{LONG}, shape = [%c16, %c64], strides = [%c64, %c1] : !view
+  %a = pto.alloc_tile addr = %at : !a
+  %b = pto.alloc_tile addr = %at : !b
+  %w = pto.partition_view %v, offsets = [%c0, %c0], sizes = [%c16, %c64] : !view -> !window
+  pto.tload ins(%w : !window) outs(%a : !a)
+  pto.tneg ins(%b : !b) outs(%b : !b)
+  pto.tneg ins(%b : !b) outs(%b : !b)
+  pto.tneg ins(%a : !a) outs(%a : !a)
+  pto.tneg ins(%b : !b) outs(%b : !b)
+  pto.tstore ins(%a : !a) outs(%w : !window)
+  return
+}}
+"""
+
+
+def test_long_names_lose_their_middle_and_names_of_the_same_bytes_stand_alone() -> None:
+    program, x = pto.parse(NAMES), np.ones((16, 64), np.float32)
+    drawn = {
+        "memory": pto.pictures.memory(program),
+        "timeline": pto.pictures.timeline(program),
+        "grid": pto.pictures.grid(program, [x], grid=1),
+        "tile": pto.pictures.tile(x, name=LONG),
+    }
+    assert {kind: unreadable(picture.svg) for kind, picture in drawn.items()} == {kind: [] for kind in drawn}
+    assert all(LONG[:20] in p.svg for p in drawn.values()) and ">%a<" in drawn["memory"].svg
+
+
 @pytest.mark.parametrize("family", ["registers_moves", "ub_memory"])
 def test_lanes_of_registers(family: str, generated: Any) -> None:
     operations: tuple[MicroOperation, ...] = pto.isa.micro_families()[family]
@@ -82,7 +122,7 @@ def test_colours_are_clear_in_both_themes() -> None:
     ("drawn", "wrong"),
     [
         ([(10, 20, "first"), (14, 22, "second")], "over each other"),
-        ([(90, 20, "too far to the right")], "stands out"),
+        ([(116, 20, "left")], "stands out"),
         ([(10, 4, "too high")], "stands out"),
     ],
 )
