@@ -20,9 +20,9 @@ from typing import NamedTuple, TypeAlias
 
 from ..ir import DType, Loc, MemRefType, Op, Pipe, PtrType, unpaired
 from .declare import Decision
-from .micro import Beside, Lanes, MicroCall, MicroOperation, Numbers, Place, Rows, RowsOf, all_known, micro
+from .micro import Beside, Lanes, MicroCall, MicroOperation, Numbers, Rows, RowsOf, all_known, micro
 from .traits import Effect, Traits
-from .ub_transfers import GROUPED_WORDS, OVERLAPS, blocks, grouped, grouped_rows, reach
+from .ub_transfers import GROUPED_WORDS, OVERLAPS, blocks, grouped, grouped_rows, place_of
 
 #: What is wrong with the numbers of an operation, one sentence each.
 NumberRules: TypeAlias = Callable[[MicroCall, Numbers], Iterator[str]]
@@ -292,11 +292,6 @@ def _filled(call: MicroCall, numbers: Numbers) -> Rows | None:
 _staged = partial(micro, kind="memory", between_scopes=True, source=PAGE)
 
 
-def place_of(pointer: str, access: str, rows: RowsOf, **more: object) -> Place:
-    """A place that is accessed in rows."""
-    return Place(pointer, access, rows=rows, span=reach(rows), **more)  # type: ignore[arg-type]
-
-
 # -- products ----------------------------------------------------------------------------------------------
 
 
@@ -400,44 +395,32 @@ _TF32 = "(? tf32_mode ( @tf32:word ) ?) "
 LIMIT = (1, 4095)
 
 
+_PRODUCT_WORDS = {"unit_flag": "check_only check_and_set", "disable_gemv": "disable_gemv",
+                  "saturate": "sat nosat", "n_dir": "n_dir"}  # fmt: skip
+
+
 def _product(name: str, summary: str) -> MicroOperation:
     bias, scaled, adds = "bias" in name, "_mx" in name, "acc" in name
     left, right = (" * lhs_scale[m, k / 32]", " * rhs_scale[k / 32, n]") if scaled else ("", "")
     total = f"sum over k of lhs[m, k]{left} * rhs[k, n]{right}" + (" + bias[n]" if bias else "")
-    operands = "lhs rhs dst" + (" bias" if bias else "")
-    shown = ", ".join(f"${n}" for n in operands.split()).replace(",", " ,")
-    types = " , ".join(f"!{n}" for n in operands.split())
-    clauses = {
-        "unit_flag": "check_only check_and_set",
-        "disable_gemv": "disable_gemv",
-        "saturate": "sat nosat",
-        "n_dir": "n_dir",
-    }
+    operands = ["lhs", "rhs", "dst", *(["bias"] if bias else [])]
+    shown, types = (" , ".join(f"{sign}{n}" for n in operands) for sign in "$!")
     places = [place_of("lhs", "read", _left), place_of("rhs", "read", _right)]
-    if bias:
-        places.append(place_of("bias", "read", _bias))
-    if scaled:
-        places += [
-            place_of(of, "read", _scales(side), name=f"{of}_scale", beside=SCALES[of])
-            for of, side in (("lhs", "m"), ("rhs", "n"))
-        ]
-    if adds:
-        places.append(place_of("dst", "read", _sums))
-    places.append(place_of("dst", "write", _sums))
+    places += [place_of("bias", "read", _bias)] if bias else []
+    places += [
+        place_of(of, "read", _scales(side), name=f"{of}_scale", beside=SCALES[of])
+        for of, side in (("lhs", "m"), ("rhs", "n")) if scaled
+    ]  # fmt: skip
+    places += [place_of("dst", "read", _sums)] if adds else []
     return _staged(
-        name,
-        summary,
-        f"{operands} m n k",
-        "@l0a @l0b @l0c " + ("@bt " if bias else "") + "i64 i64 i64",
-        pipe=Pipe.M,
+        name, summary, " ".join((*operands, "m n k")),
+        "@l0a @l0b @l0c " + ("@bt " if bias else "") + "i64 i64 i64", pipe=Pipe.M,
         written=f"{shown} , $m , $n , $k {_CLAUSES.format('' if scaled else _TF32)} : {types} , !m , !n , !k",
-        clauses=clauses if scaled else {**clauses, "tf32": "round_even round_away"},
-        places=places,
-        rules=(_factors, *([_bias_type] if bias else [])),
-        limits={"m": LIMIT, "n": LIMIT, "k": LIMIT},
-        semantics=f"dst[m, n] {'+=' if adds else '='} {total}",
+        clauses=_PRODUCT_WORDS if scaled else {**_PRODUCT_WORDS, "tf32": "round_even round_away"},
+        places=[*places, place_of("dst", "write", _sums)], rules=(_factors, *([_bias_type] if bias else [])),
+        limits={"m": LIMIT, "n": LIMIT, "k": LIMIT}, semantics=f"dst[m, n] {'+=' if adds else '='} {total}",
         decisions=(_SUMS, _SATURATED, CONTROL, _OUTSIDE, *([_PACKED] if scaled else [])),
-    )
+    )  # fmt: skip
 
 
 _PRODUCTS = tuple(

@@ -155,8 +155,3 @@ def signed(word: Any) -> int:
     """A scalar word as the signed number of its width."""
     word = np.asarray(word)
     return int(word.astype(f"i{word.dtype.itemsize}"))
-
-
-def place_in(place: Place, pointer: LocalPointer) -> Place:
-    """The place of a pointer into a tile at a place."""
-    return Place(place.buffer, place.address + int(pointer.address))
