@@ -47,8 +47,8 @@ def _timings() -> Mapping[tuple[str, str], Timing]:
     for row in csv.DictReader(line for line in text.splitlines() if not line.startswith("#")):
         pairs = (entry.split(":") for entry in row["forwarding"].split())
         forwarding = {name: int(cycles) for cycles, names in pairs for name in names.split("+")}
-        numbers = (int(row[column]) for column in ("latency", "interval", "ports"))
-        timings[row["operation"], row["types"]] = Timing(*numbers, forwarding)
+        latency, interval, ports = (int(row[column]) for column in ("latency", "interval", "ports"))
+        timings[row["operation"], row["types"]] = Timing(latency, interval, ports, forwarding)
     return timings
 
 
