@@ -51,7 +51,7 @@ def results(lines: str, placed: bool = True, n: int = 4) -> np.ndarray:
     expected = oracle.run(made, arrays)
     kernel = pto.compile(made, warn=False)
     with jax.enable_x64(True):
-        batch = {name: np.stack([v, v]) for name, v in arrays.items()}
+        batch: dict[str, np.ndarray] = {name: np.stack([v, v]) for name, v in arrays.items()}
         ways = [kernel(**arrays), kernel.eager(**arrays), jax.jit(lambda a: kernel(**a))(arrays)]
         ways += [jax.tree.map(lambda v: v[1], jax.jit(jax.vmap(lambda a: kernel(**a)))(batch))]
     for found in ways:
