@@ -22,7 +22,7 @@ from ..ir import DType, Loc, MemRefType, Op, Pipe, PtrType, unpaired
 from .declare import Decision
 from .micro import Beside, Lanes, MicroCall, MicroOperation, Numbers, Rows, RowsOf, all_known, micro
 from .traits import Effect, Traits
-from .ub_transfers import GROUPED_WORDS, OVERLAPS, blocks, grouped, grouped_rows, place_of
+from .ub_transfers import GROUPED_WORDS, OVERLAPS, blocks, counts, grouped, grouped_rows, place_of
 
 #: What is wrong with the numbers of an operation, one sentence each.
 NumberRules: TypeAlias = Callable[[MicroCall, Numbers], Iterator[str]]
@@ -290,6 +290,7 @@ def _filled(call: MicroCall, numbers: Numbers) -> Rows | None:
 
 #: An operation that accesses memories of the cube unit.
 _staged = partial(micro, kind="memory", between_scopes=True, source=PAGE)
+_bursts = partial(_staged, number_rules=counts)
 
 
 # -- products ----------------------------------------------------------------------------------------------
@@ -556,7 +557,7 @@ def _copy(name: str, first: str, second: str, pipe: Pipe, words: str, **more: ob
     """A copy of blocks of 32 bytes with gaps behind a burst."""
     spaces = {"gm": "g*", "ub": "@ub", "l1": "@l1"}
     core = (lambda call, numbers: numbers.get("sid", 0)) if first == "l1" else None
-    return _staged(
+    return _bursts(
         name,
         f"Bursts of 32-byte blocks from {_NAMES[first]} into {_NAMES[second]}.",
         f"{first} {second} {words}",
@@ -569,7 +570,7 @@ def _copy(name: str, first: str, second: str, pipe: Pipe, words: str, **more: ob
 
 def _grouped_copy(name: str, first: str, second: str, pipe: Pipe, what: str) -> MicroOperation:
     """A copy of blocks in loops over bytes."""
-    return _staged(
+    return _bursts(
         name,
         f"Bursts of 32-byte blocks from {what}.",
         f"{first} {second} {GROUPED_WORDS}",
@@ -620,7 +621,7 @@ _PARAMETER_PARTS = Decision(
 )
 
 _STAGING = (
-    _staged("mte_gm_l1", "Bursts of bytes from global memory into L1.", f"gm l1 {GROUPED_WORDS}",
+    _bursts("mte_gm_l1", "Bursts of bytes from global memory into L1.", f"gm l1 {GROUPED_WORDS}",
             f"g* @l1 {_GROUPED_TYPES}", pipe=Pipe.MTE2, written=grouped("gm", "l1"),
             places=(place_of("gm", "read", grouped_rows("s")), place_of("l1", "write", grouped_rows("d")))),
     _grouped_copy("mte_l1_ub", "l1", "ub", Pipe.MTE1, "L1 into the unified buffer of the first vector core"),
@@ -640,11 +641,11 @@ _STAGING = (
       for load, prefix, suffix in ((_fractal_load, "mte_l1_l0", ""), (_fractal_load, "load_cbuf_to_c", ""),
                                    (_scale_load, "mte_l1_l0", "_mx"))
       for letter, side in (("a", "left"), ("b", "right"))),
-    _staged("mte_l1_bt", "Load of a bias, widened to 32 bits.", "src dst len n s d",
+    _bursts("mte_l1_bt", "Load of a bias, widened to 32 bits.", "src dst len n s d",
             "@l1 @bt i64 i64 i64 i64",
             pipe=Pipe.MTE1, written=_BURSTS, rules=(_bias_pairs,), decisions=(_BIAS_UNIT,),
             places=(place_of("src", "read", blocks("s", unit=BIASES)), place_of("dst", "write", _biases))),
-    _staged("mte_l1_fb", "Load of parameters of stores: 64-bit words of quantisation, or slopes.",
+    _bursts("mte_l1_fb", "Load of parameters of stores: 64-bit words of quantisation, or slopes.",
             "src dst len n s d", "@l1 @fb i64 i64 i64 i64", pipe=Pipe.FIX, written=_BURSTS,
             places=(place_of("src", "read", blocks("s", unit=PARAMETERS)),
                     place_of("dst", "write", blocks("d", unit=PARAMETERS))),

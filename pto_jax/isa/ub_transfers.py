@@ -1,9 +1,9 @@
 """Micro-operations between global memory and the unified buffer, their settings, and sorting in it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
-from ..ir import Pipe
+from ..ir import Op, Pipe, ScalarType
 from .declare import Decision
 from .micro import Lanes, MicroCall, MicroOperation, Numbers, Place, Rows, RowsOf, Span, all_known, micro
 from .rules import micro_types
@@ -121,6 +121,22 @@ def grouped(
     return f"{shown} : !{first} , !{second} , {typed}!len , !n , !s , !d {behind} {types} {tail_types}"
 
 
+def counts(call: MicroCall, numbers: Numbers) -> Iterator[str]:
+    """Lengths and counts of bursts, loops and pads are no negative numbers."""
+    for name in ("len", "n", "left", "right", *(f"c{k}" for k in range(1, LOOPS + 1))):
+        number = numbers.get(name)
+        if number is not None and number < 0:
+            yield f"{name} = {number}; allowed: 0 or more"
+
+
+def _pad_type(op: Op) -> Iterator[str]:
+    """A pad is a scalar of at most 32 bits."""
+    pad = op.group("pad") if any(name == "pad" and size for name, size in op.groups) else ()
+    for t in (value.type for value in pad):
+        if isinstance(t, ScalarType) and t.dtype.bits > 32:
+            yield f"got a pad of {t}; allowed: integers of 8, 16, 32 bits, f16, bf16, f32"
+
+
 _LOAD_TEXT = grouped(
     "gm",
     "ub",
@@ -170,12 +186,13 @@ def _on_blocks(call: MicroCall) -> int:
 
 _in_ub = partial(place_of, aligned=_on_blocks)
 _COUNTS = ["i64"] * (5 + 3 * LOOPS)
-_transfer = partial(micro, kind="memory", source=_PAGE)
+_transfer = partial(micro, kind="memory", source=_PAGE, number_rules=counts)
 
 _TRANSFERS: tuple[MicroOperation, ...] = (
     _transfer("mte_gm_ub", "Bursts of bytes from global memory into the unified buffer.",
               " ".join(("gm ub l2 len n s d", *_LOOPED, "pad? left? right?")),
               " ".join(("g* p*", *_COUNTS, "- i64 i64")), pipe=Pipe.MTE2, written=_LOAD_TEXT,
+              rules=(_pad_type,),
               places=(place_of("gm", "read", grouped_rows("s")),
                       _in_ub("ub", "write", grouped_rows("d", filled=True), whole=32)),
               decisions=(_PADS, _REGISTERS, OVERLAPS)),
