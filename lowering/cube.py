@@ -562,7 +562,8 @@ def _as_integers(c: Conversion, words: Array, quant: Array | None, clip: Array |
         value = _bytes(c, _scaled(c, words, quant), quant)
     elif c.kind == "shift":
         assert quant is not None
-        distance = _field(quant, block_scales.SHIFT_BIT, block_scales.SHIFT_WIDTH) + 1
+        shift = quantise.field(quant, block_scales.SHIFT_BIT, block_scales.SHIFT_WIDTH)
+        distance = lax.convert_element_type(shift, np.int64) + 1
         value = jnp.clip(value >> distance, -(1 << 15), (1 << 15) - 1)
     if c.relu == "normal_relu":
         value = jnp.maximum(value, 0)
@@ -573,22 +574,11 @@ def _as_integers(c: Conversion, words: Array, quant: Array | None, clip: Array |
 
 def _bytes(c: Conversion, single: Array, quant: Array) -> Array:
     """Scaled values as 8-bit integers."""
-    value = bits.decode32(single)
-    limit = 1 << (block_scales.OFFSET_WIDTH - 1)
-    nine = jnp.clip(convert.round_whole(value, RoundMode.RINT), -float(limit), float(limit - 1))
     signed: Any = c.target.is_signed
     if c.vector:
-        offset = _field(quant, block_scales.OFFSET_BIT, block_scales.OFFSET_WIDTH)
-        nine = nine + jnp.where(offset < limit, offset, offset - 2 * limit)
-        signed = _field(quant, block_scales.SIGNED_BIT, 1) == 1
-    low, high = jnp.where(signed, -128.0, 0.0), jnp.where(signed, 127.0, 255.0)
-    total = jnp.where(jnp.isnan(value), 0.0, jnp.minimum(jnp.maximum(nine, low), high))
+        signed = quantise.field(quant, block_scales.SIGNED_BIT, 1) == np.uint64(1)
+    total = quantise.byte(quantise.moved(bits.decode32(single), quant if c.vector else None), signed)
     return lax.convert_element_type(total, np.int64)
-
-
-def _field(quant: Array, bit: int, width: int) -> Array:
-    word = (quant >> np.uint64(bit)) & np.uint64((1 << width) - 1)
-    return lax.convert_element_type(word, np.int64)
 
 
 def _payload(value: Any, n: int, width: int, t: Lanes | int | None) -> Array | None:

@@ -59,7 +59,8 @@ def parameters(c: Context, words: UInt[Array, "*shape"], name: str) -> UInt64[Ar
     return words
 
 
-def _field(quant: UInt64[Array, "*shape"], bit: int, width: int) -> UInt64[Array, "*shape"]:
+def field(quant: UInt64[Array, "*shape"], bit: int, width: int) -> UInt64[Array, "*shape"]:
+    """Bits of parameter words."""
     return (quant >> U64(bit)) & U64((1 << width) - 1)
 
 
@@ -95,17 +96,13 @@ def quantise(
     # In flush mode elements are flushed; the scale is a field of a word and has a value of its own.
     y = a.mul(a.decode(region.flush(c, single, F32)), a.decode(scale_of(quant, mode.short)))
     if mode.rule == "byte":
-        offset = lax.convert_element_type(
-            _field(quant, block_scales.OFFSET_BIT, block_scales.OFFSET_WIDTH), F64
-        )
+        signed = field(quant, block_scales.SIGNED_BIT, 1) == U64(1)
         if mode.simulated:
-            y = a.add(y, a.decode(bits.encode32(offset)))
+            y = a.add(y, a.decode(bits.encode32(offset_of(quant))))
         total = lax.convert_element_type(a.single(y), F64)
-        if not mode.simulated:
-            limit = F64(1 << (block_scales.OFFSET_WIDTH - 1))
-            nine = jnp.clip(convert.round_whole(total, RoundMode.RINT), -limit, limit - F64(1))
-            total = nine + jnp.where(offset < limit, offset, offset - F64(2) * limit)
-        return _byte(c, total, _field(quant, block_scales.SIGNED_BIT, 1) == U64(1), dst)
+        whole = byte(total if mode.simulated else moved(total, quant), signed)
+        code = lax.convert_element_type(whole, np.int32)
+        return convert.integer_words(jnp.maximum(code, np.int32(0)) if has_relu(c) else code, dst)
     value = _limited(c, mode, bits.decode32(a.words32(y)), dst)
     if has_relu(c):
         value = jnp.where(value > F64(0), value, F64(0))
@@ -117,7 +114,7 @@ def _shifted(
 ) -> UInt16[Array, "*shape"]:
     """Arithmetic shift to the right, then the low 16 bits or the nearest number that has 16."""
     distance = lax.convert_element_type(
-        _field(quant, block_scales.SHIFT_BIT, block_scales.SHIFT_WIDTH), np.int32
+        field(quant, block_scales.SHIFT_BIT, block_scales.SHIFT_WIDTH), np.int32
     ) + np.int32(1)
     native = lax.bitcast_convert_type(words, np.int32)
     value = lax.shift_right_arithmetic(native, jnp.broadcast_to(distance, native.shape))
@@ -129,17 +126,28 @@ def _shifted(
     return lax.bitcast_convert_type(low, np.uint16)
 
 
-def _byte(
-    c: Context, value: Float64[Array, "*#shape"], signed: Bool[Array, "*#shape"], dst: DType
-) -> UInt[Array, "*shape"]:
-    """Values rounded to even and clamped to 8 bits, whose signedness the parameter word gives."""
+def offset_of(quant: UInt64[Array, "*shape"]) -> Float64[Array, "*shape"]:
+    """The offsets of parameter words, as numbers without a sign."""
+    return lax.convert_element_type(field(quant, block_scales.OFFSET_BIT, block_scales.OFFSET_WIDTH), F64)
+
+
+def moved(
+    value: Float64[Array, "*#shape"], quant: UInt64[Array, "*#shape"] | None
+) -> Float64[Array, "*shape"]:
+    """Values rounded to nine bits, and moved by the offsets of parameter words."""
+    limit = F64(1 << (block_scales.OFFSET_WIDTH - 1))
+    nine = jnp.clip(convert.round_whole(value, RoundMode.RINT), -limit, limit - F64(1))
+    if quant is None:
+        return nine
+    offset = offset_of(quant)
+    return nine + jnp.where(offset < limit, offset, offset - F64(2) * limit)
+
+
+def byte(value: Float64[Array, "*#shape"], signed: Bool[Array, "*#shape"] | bool) -> Float64[Array, "*shape"]:
+    """Values rounded to even and clamped to 8 bits, NaN as zero."""
     whole = convert.round_whole(value, RoundMode.RINT)
     low, high = jnp.where(signed, F64(-128), F64(0)), jnp.where(signed, F64(127), F64(255))
-    clamped = jnp.where(value == value, jnp.minimum(jnp.maximum(whole, low), high), F64(0))
-    code = lax.convert_element_type(clamped, np.int32)
-    if has_relu(c):
-        code = jnp.maximum(code, np.int32(0))
-    return convert.integer_words(code, dst)
+    return jnp.where(value == value, jnp.minimum(jnp.maximum(whole, low), high), F64(0))
 
 
 def _limited(

@@ -203,13 +203,8 @@ def _with_carry(name: str, *, subtract: bool, carried: bool) -> None:
         return zeroed(mask, total), out & mask
 
 
-for _name, _subtract, _takes in (
-    ("vaddc", False, False),
-    ("vaddcs", False, True),
-    ("vsubc", True, False),
-    ("vsubcs", True, True),
-):
-    _with_carry(_name, subtract=_subtract, carried=_takes)
+for _name in ("vaddc", "vaddcs", "vsubc", "vsubcs"):
+    _with_carry(_name, subtract="sub" in _name, carried=_name.endswith("cs"))
 
 
 @lane_rule("vmull")
@@ -255,9 +250,7 @@ def _select(call: RegisterCall, x: Lanes, y: Lanes, mask: Active) -> tuple[Lanes
 
 def _numbers(call: MicroCall) -> Any:
     """The numbers of the lanes of the mask that an operation makes."""
-    bits = call.results[0]
-    assert isinstance(bits, int)
-    return np.arange(2048 // bits, dtype=np.int64)
+    return np.arange(REGISTER_BYTES // _width(call), dtype=np.int64)
 
 
 def _pattern(call: MicroCall) -> tuple[Bool[Array, " 256"]]:
@@ -399,7 +392,7 @@ def _count_up(call: RegisterCall, base: Lanes) -> tuple[Lanes, ...]:
 _WIDTHS = (8, 16, 32)
 
 
-def _width(call: RegisterCall) -> int:
+def _width(call: RegisterCall | MicroCall) -> int:
     """Bytes per lane of the mask that an operation makes, or reorders."""
     width = call.results[0]
     assert isinstance(width, int), width

@@ -12,7 +12,7 @@ from jax import Array, lax
 from pto_jax.ir import F32, CmpMode, dtype, unpaired
 from pto_jax.isa.micro import MicroCall
 from pto_jax.isa.rules.registers import element, lanes, listed
-from pto_jax.isa.vmi import OLD_CONVERSIONS, OLD_REDUCTIONS
+from pto_jax.isa.vmi import OLD_CONVERSIONS, OLD_REDUCTIONS, SAME
 
 from . import bits, registers
 from .micro import RegisterCall, memory_rule, regrouped, rule
@@ -25,11 +25,6 @@ if TYPE_CHECKING:
     from .machine.local_memory import Place
     from .machine.tile_memory import TileMemory
     from .registers import Active, Lanes
-
-_PLAIN = (
-    "vadd vsub vmul vdiv vmax vmin vneg vrelu vexp vln vsqrt vadds vmuls vmaxs vmins vlrelu vprelu "
-    "vmula vaxpy vshl vshr vshls vshrs vaddc vaddcs vmull vselr"
-)
 
 
 def _masked(operands: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -47,7 +42,7 @@ def _as_registers(name: str) -> None:
         return function(replace(call, name=name), *(operands if name == "vselr" else _masked(operands)))
 
 
-for _name in _PLAIN.split():
+for _name in SAME:
     _as_registers(_name)
 
 

@@ -130,7 +130,11 @@ class Place(ABC):
         unit = self.unit(width // 8, at * width // 8 if isinstance(at, int) else width // 8)
         flat = self.flat(unit)
         first, behind = self.first(unit), at * width // unit
-        self.require_inside(first, behind, count * width // unit, flat.shape[0], unit)
+        if active is None:
+            self.require_inside(first, behind, count * width // unit, flat.shape[0], unit)
+        elif self.machine.follows("in-bounds"):
+            each = jnp.repeat(active, width // unit)
+            self.require_all(wide(first) + behind + np.arange(each.size), each, flat.shape[0], unit)
         self.put(flat, first, behind, regrouped(words, unit), active)
 
     def gather(
@@ -180,7 +184,7 @@ class Place(ABC):
         begin, (low, end) = first + at, self.memory(size * unit // 8)
         broken = (begin < 0) | (begin > _least(size, (end - low) * 8 // unit) - count)
         found, values = "bytes from {} on", (begin * (unit // 8) + low,)
-        self.machine.require(self.op, "in-bounds", _bytes(end), broken, found, values)
+        self.machine.require(self.op, "in-bounds", self.allowed(end), broken, found, values)
 
     def require_all(self, at: Array, active: Array, size: int, unit: int) -> None:
         """The run-time rule that words are inside, each where it is active."""
@@ -191,18 +195,17 @@ class Place(ABC):
         which = jnp.argmax(outside.reshape(-1))
         # Positions may be numbers of the text, while the active ones are traced.
         values = (jnp.asarray(at).reshape(-1)[which] * (unit // 8) + low,)
-        self.machine.require(self.op, "in-bounds", _bytes(end), outside.any(), "byte {}", values)
+        self.machine.require(self.op, "in-bounds", self.allowed(end), outside.any(), "byte {}", values)
 
     def memory(self, size: int) -> tuple[int, Scalar]:
         """The address of the first of ``size`` flat bytes, and where the memory ends that they are in."""
         return 0, size
 
-
-def _bytes(end: Scalar) -> str:
-    """What a message says of where accesses may be."""
-    return (
-        f"bytes 0 to {end - 1} of the memory" if isinstance(end, int) else "bytes of one part of the memory"
-    )
+    def allowed(self, end: Scalar) -> str:
+        """What a message says of where accesses may be."""
+        if isinstance(end, int):
+            return f"bytes 0 to {end - 1} of the memory"
+        return "bytes of one part of the memory"
 
 
 def _least(size: int, other: Scalar) -> Scalar:
@@ -292,10 +295,12 @@ class LocalPlace(Place):
         return (-self.slot.cell.begin, self.pointer.address, 0 if slot is None else slot.address)
 
     def memory(self, size: int) -> tuple[int, Scalar]:
-        """The address of the cell, and the end of its memory space; of a tile its own bytes."""
-        if self.pointer.tile is not None:
-            return 0, size
+        """The address of the cell, and the end of its memory space; of a tile without one its own bytes."""
         address, loc = self.pointer.address, Loc[self.pointer.space.name]
+        if self.pointer.tile is not None:
+            address = self.pointer.tile.address
+            if not isinstance(address, int):
+                return 0, size
         profile = self.machine.semantics.profile
         if isinstance(address, int):
             return self.slot.cell.begin, profile.end(loc, address)
@@ -303,6 +308,12 @@ class LocalPlace(Place):
         if first == second:
             return self.slot.cell.begin, first
         return self.slot.cell.begin, jnp.where((address >= PART) & (address < 2 * PART), second, first)
+
+    def allowed(self, end: Scalar) -> str:
+        """What a message says of where accesses may be; nothing is behind a tile without an address."""
+        if self.pointer.tile is None or self.pointer.tile.address is not None:
+            return super().allowed(end)
+        return f"bytes 0 to {end - 1} of the tile, also those behind it with addr at its pto.alloc_tile"
 
     def taken(self, flat: Array, first: Scalar, at: int, count: int) -> Array:
         """The words, of a loop whose trips are executed at once those of all trips."""

@@ -99,6 +99,8 @@ Bytes: TypeAlias = "tuple[int, int] | None"
 ANYWHERE: Bytes = None
 #: Addresses above this one are in no memory.
 _HIGHEST = 1 << 24
+#: Positions farther from the beginning of a tile than this are not in its memory.
+_WITHIN = 1 << 18
 
 
 #: How scalars are loaded and stored.
@@ -304,7 +306,9 @@ class Surveyor(abstract.AbstractMachine):
             self.spans_read.setdefault(buffer, set()).add(EVERYWHERE)
             if buffer is not None:
                 self.spans_written.setdefault((key_of(op), buffer), set()).add(EVERYWHERE)
-        elif isinstance(pointer, LocalPointer) and pointer.tile is None:
+        elif isinstance(pointer, LocalPointer) and pointer.tile is not None:
+            self._note_overrun(pointer.tile, Range.of(pointer.address), size)
+        elif isinstance(pointer, LocalPointer):
             at, key = Range.of(pointer.address), (key_of(op), place.key)
             found: Bytes = None
             if size is not None and at.low >= 0 and at.high + size <= _HIGHEST:
@@ -319,6 +323,20 @@ class Surveyor(abstract.AbstractMachine):
                 width = min(width, narrow)
             self.local[key] = found, width
             self.local_spaces[key] = Loc[pointer.space.name]
+
+    def _note_overrun(self, tile: TileRef, at: Range, size: int | None) -> None:
+        """Note that an access through a pointer into a tile goes on behind it, or begins before it.
+
+        One that begins at a place that is not known begins inside.
+        """
+        t, begin = tile.type, tile.address
+        if size is None or not isinstance(begin, int) or (at.low >= 0 and at.high + size <= t.bytes):
+            return
+        low, high = max(at.low, -begin), at.high
+        if at.low < -_WITHIN or high > _WITHIN:
+            low, high = 0, t.bytes - 1
+        bytes_of = begin + min(0, low), begin + max(t.bytes, high + size)
+        self.found.append(placement(bytes_of, t.dtype.word_bits, t.loc))
 
     def load(self, op: Op, pointer: Pointer | LocalPointer, dtype: DType) -> Scalar:
         """Note the access; any number may be there."""

@@ -250,6 +250,7 @@ class _Frame:
 
     function: Function
     facts: FunctionFacts
+    chains: vfsim.Chains = field(default_factory=vfsim.Chains)
 
 
 class _Walk:
@@ -272,8 +273,16 @@ class _Walk:
         self, region: Region, frame: _Frame, times: Size | None, above: tuple[str, ...]
     ) -> list[CostLine]:
         lines: list[CostLine] = []
+        chains, frame.chains = frame.chains, vfsim.Chains()
         for op in region.ops:
             lines += self.op(op, frame, times, above)
+        frame.chains, chains = chains, frame.chains
+        if len(chains.before) and chains.last is not None:
+            span = chains.last.span
+            place = f"line {span.line}: " if span else ""
+            self.notes[f"{place}one pass of {chains.longest()} takes {chains.end} cycles ({vfsim.VFSIM})"] = (
+                None
+            )
         return lines
 
     def op(self, op: Op, frame: _Frame, times: Size | None, above: tuple[str, ...]) -> list[CostLine]:
@@ -338,7 +347,7 @@ class _Walk:
         if micro is not None and micro.kind in ("order", "scalar"):
             return []
         if micro is not None:
-            pipe, figure = micro.pipe, vfsim.figure(op)
+            pipe, figure = micro.pipe, vfsim.figure(op, frame.chains.add(op))
         elif declared is None:
             figure = no_data(self.model.name, f"{op.name} is not declared")
         elif control:

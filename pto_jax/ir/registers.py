@@ -70,9 +70,6 @@ class AlignType:
         return "align"
 
 
-RegisterType = VRegType | MaskType | AlignType
-
-
 #: The layout of a logical register or mask: its kind, a number of it, and further numbers.
 _LAYOUT = re.compile(
     r"#pto\.vmi\.layout<\s*([a-z_]+)(?:\s*=\s*(-?\d+))?((?:\s*,\s*[a-z_]+\s*=\s*-?\d+)*)\s*>"

@@ -20,9 +20,9 @@ from typing import NamedTuple, TypeAlias
 
 from ..ir import DType, Loc, MemRefType, Op, Pipe, PtrType, unpaired
 from .declare import Decision
-from .micro import Beside, Lanes, MicroCall, MicroOperation, Numbers, Place, Rows, RowsOf, all_known, micro
+from .micro import Beside, Lanes, MicroCall, MicroOperation, Numbers, Rows, RowsOf, all_known, micro
 from .traits import Effect, Traits
-from .ub_transfers import GROUPED_WORDS, OVERLAPS, blocks, grouped, grouped_rows, reach
+from .ub_transfers import GROUPED_WORDS, OVERLAPS, blocks, counts, grouped, grouped_rows, place_of
 
 #: What is wrong with the numbers of an operation, one sentence each.
 NumberRules: TypeAlias = Callable[[MicroCall, Numbers], Iterator[str]]
@@ -290,11 +290,7 @@ def _filled(call: MicroCall, numbers: Numbers) -> Rows | None:
 
 #: An operation that accesses memories of the cube unit.
 _staged = partial(micro, kind="memory", between_scopes=True, source=PAGE)
-
-
-def place_of(pointer: str, access: str, rows: RowsOf, **more: object) -> Place:
-    """A place that is accessed in rows."""
-    return Place(pointer, access, rows=rows, span=reach(rows), **more)  # type: ignore[arg-type]
+_bursts = partial(_staged, number_rules=counts)
 
 
 # -- products ----------------------------------------------------------------------------------------------
@@ -400,44 +396,32 @@ _TF32 = "(? tf32_mode ( @tf32:word ) ?) "
 LIMIT = (1, 4095)
 
 
+_PRODUCT_WORDS = {"unit_flag": "check_only check_and_set", "disable_gemv": "disable_gemv",
+                  "saturate": "sat nosat", "n_dir": "n_dir"}  # fmt: skip
+
+
 def _product(name: str, summary: str) -> MicroOperation:
     bias, scaled, adds = "bias" in name, "_mx" in name, "acc" in name
     left, right = (" * lhs_scale[m, k / 32]", " * rhs_scale[k / 32, n]") if scaled else ("", "")
     total = f"sum over k of lhs[m, k]{left} * rhs[k, n]{right}" + (" + bias[n]" if bias else "")
-    operands = "lhs rhs dst" + (" bias" if bias else "")
-    shown = ", ".join(f"${n}" for n in operands.split()).replace(",", " ,")
-    types = " , ".join(f"!{n}" for n in operands.split())
-    clauses = {
-        "unit_flag": "check_only check_and_set",
-        "disable_gemv": "disable_gemv",
-        "saturate": "sat nosat",
-        "n_dir": "n_dir",
-    }
+    operands = ["lhs", "rhs", "dst", *(["bias"] if bias else [])]
+    shown, types = (" , ".join(f"{sign}{n}" for n in operands) for sign in "$!")
     places = [place_of("lhs", "read", _left), place_of("rhs", "read", _right)]
-    if bias:
-        places.append(place_of("bias", "read", _bias))
-    if scaled:
-        places += [
-            place_of(of, "read", _scales(side), name=f"{of}_scale", beside=SCALES[of])
-            for of, side in (("lhs", "m"), ("rhs", "n"))
-        ]
-    if adds:
-        places.append(place_of("dst", "read", _sums))
-    places.append(place_of("dst", "write", _sums))
+    places += [place_of("bias", "read", _bias)] if bias else []
+    places += [
+        place_of(of, "read", _scales(side), name=f"{of}_scale", beside=SCALES[of])
+        for of, side in (("lhs", "m"), ("rhs", "n")) if scaled
+    ]  # fmt: skip
+    places += [place_of("dst", "read", _sums)] if adds else []
     return _staged(
-        name,
-        summary,
-        f"{operands} m n k",
-        "@l0a @l0b @l0c " + ("@bt " if bias else "") + "i64 i64 i64",
-        pipe=Pipe.M,
+        name, summary, " ".join((*operands, "m n k")),
+        "@l0a @l0b @l0c " + ("@bt " if bias else "") + "i64 i64 i64", pipe=Pipe.M,
         written=f"{shown} , $m , $n , $k {_CLAUSES.format('' if scaled else _TF32)} : {types} , !m , !n , !k",
-        clauses=clauses if scaled else {**clauses, "tf32": "round_even round_away"},
-        places=places,
-        rules=(_factors, *([_bias_type] if bias else [])),
-        limits={"m": LIMIT, "n": LIMIT, "k": LIMIT},
-        semantics=f"dst[m, n] {'+=' if adds else '='} {total}",
+        clauses=_PRODUCT_WORDS if scaled else {**_PRODUCT_WORDS, "tf32": "round_even round_away"},
+        places=[*places, place_of("dst", "write", _sums)], rules=(_factors, *([_bias_type] if bias else [])),
+        limits={"m": LIMIT, "n": LIMIT, "k": LIMIT}, semantics=f"dst[m, n] {'+=' if adds else '='} {total}",
         decisions=(_SUMS, _SATURATED, CONTROL, _OUTSIDE, *([_PACKED] if scaled else [])),
-    )
+    )  # fmt: skip
 
 
 _PRODUCTS = tuple(
@@ -573,7 +557,7 @@ def _copy(name: str, first: str, second: str, pipe: Pipe, words: str, **more: ob
     """A copy of blocks of 32 bytes with gaps behind a burst."""
     spaces = {"gm": "g*", "ub": "@ub", "l1": "@l1"}
     core = (lambda call, numbers: numbers.get("sid", 0)) if first == "l1" else None
-    return _staged(
+    return _bursts(
         name,
         f"Bursts of 32-byte blocks from {_NAMES[first]} into {_NAMES[second]}.",
         f"{first} {second} {words}",
@@ -586,7 +570,7 @@ def _copy(name: str, first: str, second: str, pipe: Pipe, words: str, **more: ob
 
 def _grouped_copy(name: str, first: str, second: str, pipe: Pipe, what: str) -> MicroOperation:
     """A copy of blocks in loops over bytes."""
-    return _staged(
+    return _bursts(
         name,
         f"Bursts of 32-byte blocks from {what}.",
         f"{first} {second} {GROUPED_WORDS}",
@@ -637,7 +621,7 @@ _PARAMETER_PARTS = Decision(
 )
 
 _STAGING = (
-    _staged("mte_gm_l1", "Bursts of bytes from global memory into L1.", f"gm l1 {GROUPED_WORDS}",
+    _bursts("mte_gm_l1", "Bursts of bytes from global memory into L1.", f"gm l1 {GROUPED_WORDS}",
             f"g* @l1 {_GROUPED_TYPES}", pipe=Pipe.MTE2, written=grouped("gm", "l1"),
             places=(place_of("gm", "read", grouped_rows("s")), place_of("l1", "write", grouped_rows("d")))),
     _grouped_copy("mte_l1_ub", "l1", "ub", Pipe.MTE1, "L1 into the unified buffer of the first vector core"),
@@ -657,11 +641,11 @@ _STAGING = (
       for load, prefix, suffix in ((_fractal_load, "mte_l1_l0", ""), (_fractal_load, "load_cbuf_to_c", ""),
                                    (_scale_load, "mte_l1_l0", "_mx"))
       for letter, side in (("a", "left"), ("b", "right"))),
-    _staged("mte_l1_bt", "Load of a bias, widened to 32 bits.", "src dst len n s d",
+    _bursts("mte_l1_bt", "Load of a bias, widened to 32 bits.", "src dst len n s d",
             "@l1 @bt i64 i64 i64 i64",
             pipe=Pipe.MTE1, written=_BURSTS, rules=(_bias_pairs,), decisions=(_BIAS_UNIT,),
             places=(place_of("src", "read", blocks("s", unit=BIASES)), place_of("dst", "write", _biases))),
-    _staged("mte_l1_fb", "Load of parameters of stores: 64-bit words of quantisation, or slopes.",
+    _bursts("mte_l1_fb", "Load of parameters of stores: 64-bit words of quantisation, or slopes.",
             "src dst len n s d", "@l1 @fb i64 i64 i64 i64", pipe=Pipe.FIX, written=_BURSTS,
             places=(place_of("src", "read", blocks("s", unit=PARAMETERS)),
                     place_of("dst", "write", blocks("d", unit=PARAMETERS))),

@@ -13,13 +13,12 @@ from .cube import (
     SIDE,
     blocks_of,
     has_operand,
-    place_of,
     pointed,
     size_of,
 )
 from .declare import Decision
 from .micro import Lanes, MicroCall, MicroOperation, Numbers, Place, Rows, RowsOf, all_known, micro
-from .ub_transfers import OVERLAPS
+from .ub_transfers import OVERLAPS, place_of
 
 _QUANTISED = Decision(
     "What does a word of parameters mean?",
@@ -267,60 +266,35 @@ _COMBINES = {"atomic": "add max min", "atomic_type": "f32 f16 bf16 s32 s16 s8"}
 def _store(space: str, more: str, behind: str, tail: str, places: Sequence[Place]) -> MicroOperation:
     operands = f"src dst m n src_stride dst_stride {more}".split()
     numbers = [w for w in operands if not w.endswith("?")]
-    shown = " , ".join(f"${w}" for w in numbers)
-    typed = " , ".join(f"!{w}" for w in numbers) + (" (?t , !core ?)" if behind else "")
-    pointer = "g*" if space == "gm" else f"@{space}"
+    shown, typed = (" , ".join(f"{sign}{w}" for w in numbers) for sign in "$!")
+    core = " (?t , !core ?)" if behind else ""
     return micro(
         f"mte_l0c_{space}",
         f"Store of accumulators into {_MEMORIES[space]}, with quantisation, ReLU and a layout.",
         " ".join((*operands, "quant? relu? clip? layout_value? loop_count? loop_source? loop_target?")),
-        " ".join(("@l0c", pointer, *["i64"] * (len(operands) - 2), "- - -", "i64 i64 i64 i64")),
-        kind="memory",
-        pipe=Pipe.FIX,
-        written=f"{shown} {behind}{_TRANSFORMS}{tail}{{}} : {typed} {_TRANSFORM_TYPES}",
-        clauses={
-            **_STORE_CLAUSES,
-            **({"split": "split_m split_n"} if behind else {}),
-            **(_COMBINES if tail else {}),
-        },
-        places=(
-            place_of("src", "read", _stored_sums),
-            *places,
-            place_of("quant", "read", _per_column(8)),
-            place_of("relu", "read", _per_column(4)),
-        ),
-        rules=(_store_rules,),
-        refused=" ".join(_NOT_EXECUTED),
-        number_rules=_halves_and_flags,
-        unexecuted=_unexecuted_stores,
+        " ".join(("@l0c", "g*" if space == "gm" else f"@{space}", *["i64"] * (len(operands) - 2),
+                  "- - - i64 i64 i64 i64")),
+        kind="memory", pipe=Pipe.FIX, between_scopes=True, source=PAGE, refused=" ".join(_NOT_EXECUTED),
+        written=f"{shown} {behind}{_TRANSFORMS}{tail}{{}} : {typed}{core} {_TRANSFORM_TYPES}",
+        clauses={**_STORE_CLAUSES, **({"split": "split_m split_n"} if behind else {}),
+                 **(_COMBINES if tail else {})},
+        places=(place_of("src", "read", _stored_sums), *places, place_of("quant", "read", _per_column(8)),
+                place_of("relu", "read", _per_column(4))),
+        rules=(_store_rules,), number_rules=_halves_and_flags, unexecuted=_unexecuted_stores,
         limits={"m": LIMIT, "n": LIMIT, **_HINTS},
         decisions=(_QUANTISED, _LAST, CONTROL, _ACC_UNITS, _SPLIT, OVERLAPS),
-        between_scopes=True,
-        source=PAGE,
-    )
+    )  # fmt: skip
 
 
 #: Least and greatest vector cores, and hints of paths to global memory.
 _HINTS = {"core": (0, 1), "sid": (0, 3), "l2": (0, 15)}
 _MEMORIES = {"l1": "L1", "gm": "global memory", "ub": "the unified buffer of one vector core or of two"}
+_RESULTS = place_of("dst", "write", _results)
 OPERATIONS: tuple[MicroOperation, ...] = (
-    _store("l1", "", "", "", [place_of("dst", "write", _results)]),
-    _store("gm", "sid l2", "", _ATOMIC, [place_of("dst", "write", _results)]),
-    _store(
-        "ub",
-        "core?",
-        ", dst_mode ( @split:word|$core ) ",
-        "",
-        [
-            place_of("dst", "write", _results, subblock=_chosen_core),
-            place_of(
-                "dst",
-                "write",
-                _results,
-                name="other",
-                subblock=lambda call, numbers: 1,
-                applies=lambda call: "split" in call.attributes,
-            ),
-        ],
-    ),
-)
+    _store("l1", "", "", "", [_RESULTS]),
+    _store("gm", "sid l2", "", _ATOMIC, [_RESULTS]),
+    _store("ub", "core?", ", dst_mode ( @split:word|$core ) ", "",
+           [place_of("dst", "write", _results, subblock=_chosen_core),
+            place_of("dst", "write", _results, name="other", subblock=lambda call, numbers: 1,
+                     applies=lambda call: "split" in call.attributes)]),
+)  # fmt: skip

@@ -55,36 +55,13 @@ OPERATIONS: tuple[MicroOperation, ...] = tuple(
     operation
     for bits in (8, 16, 32)
     for operation in (
-        *(
-            micro(
-                f"{name}_b{bits}",
-                "Mask of a pattern.",
-                '"pattern" -> mask',
-                f"- -> m{bits}",
-                choices={"pattern": PATTERNS},
-                decisions=(_LOWEST,),
-                source=_PAGE,
-                known={"mask": _pattern},
-            )
-            for name in ("pset", "pge")
-        ),
-        micro(
-            f"plt_b{bits}",
-            "Mask of the lanes below a count, and how many remain.",
-            "count -> mask rest",
-            f"i32 -> m{bits} i32",
-            decisions=(_UNSIGNED,),
-            counts_down="count",
-            source=_PAGE,
-            known={"mask": _below, "rest": _remaining},
-        ),
-        micro(
-            f"pltm_b{bits}",
-            "Mask of the lanes that a loop has left.",
-            "trip bound -> mask",
-            f"i16 i32 -> m{bits}",
-            source=_PAGE,
-            known={"mask": _left},
-        ),
+        *(micro(f"{name}_b{bits}", "Mask of a pattern.", '"pattern" -> mask', f"- -> m{bits}",
+                choices={"pattern": PATTERNS}, decisions=(_LOWEST,), source=_PAGE, known={"mask": _pattern})
+          for name in ("pset", "pge")),
+        micro(f"plt_b{bits}", "Mask of the lanes below a count, and how many remain.", "count -> mask rest",
+              f"i32 -> m{bits} i32", decisions=(_UNSIGNED,), counts_down="count", source=_PAGE,
+              known={"mask": _below, "rest": _remaining}),
+        micro(f"pltm_b{bits}", "Mask of the lanes that a loop has left.", "trip bound -> mask",
+              f"i16 i32 -> m{bits}", source=_PAGE, known={"mask": _left}),
     )
-)
+)  # fmt: skip

@@ -128,39 +128,17 @@ _PRODUCT = Decision(
 )
 
 OPERATIONS: tuple[MicroOperation, ...] = (
-    micro(
-        "vcvt",
-        "Conversion to another element type.",
-        "input mask -> result",
-        "T M -> D",
-        choices={
-            "rnd": "R A F C Z O H ROUND_R ROUND_A ROUND_F ROUND_C ROUND_Z ROUND_O ROUND_H",
-            "sat": "NOSAT SAT RS_DISABLE RS_ENABLE",
-            "part": "EVEN ODD P0 P1 P2 P3 PART_EVEN PART_ODD PART_P0 PART_P1 PART_P2 PART_P3",
-        },
-        rules=(_fits,),
-        decisions=(_HALF, _AWAY, _NAN, _OVERFLOW, _MASKED, _SIGN),
-        source=f"{_CHAPTER}; lib/PTO/IR/VPTO.cpp (lookupVcvtContract)",
-    ),
-    micro(
-        "vtrc",
-        "Rounding to a whole number that stays a float.",
-        'input mask "rnd" -> result',
-        "T M - -> T",
-        T="f16 bf16 f32",
-        choices={"rnd": "R A F C Z ROUND_R ROUND_A ROUND_F ROUND_C ROUND_Z"},
-        decisions=(_AWAY,),
-        source=_CHAPTER,
-    ),
-    micro(
-        "vmulscvt",
-        "Product with a scalar, converted.",
-        'input scalar mask "rnd" "part" -> result',
-        "T sT M - - -> D",
-        T="f32",
-        D="f16",
-        choices={"rnd": "A ROUND_A", "part": "EVEN ODD PART_EVEN PART_ODD"},
-        decisions=(_PRODUCT,),
-        source="micro-isa chapter 13; lib/PTO/IR/VPTO.cpp (one rounding)",
-    ),
-)
+    micro("vcvt", "Conversion to another element type.", "input mask -> result", "T M -> D",
+          choices={"rnd": "R A F C Z O H ROUND_R ROUND_A ROUND_F ROUND_C ROUND_Z ROUND_O ROUND_H",
+                   "sat": "NOSAT SAT RS_DISABLE RS_ENABLE",
+                   "part": "EVEN ODD P0 P1 P2 P3 PART_EVEN PART_ODD PART_P0 PART_P1 PART_P2 PART_P3"},
+          rules=(_fits,), decisions=(_HALF, _AWAY, _NAN, _OVERFLOW, _MASKED, _SIGN),
+          source=f"{_CHAPTER}; lib/PTO/IR/VPTO.cpp (lookupVcvtContract)"),
+    micro("vtrc", "Rounding to a whole number that stays a float.", 'input mask "rnd" -> result',
+          "T M - -> T", T="f16 bf16 f32", decisions=(_AWAY,), source=_CHAPTER,
+          choices={"rnd": "R A F C Z ROUND_R ROUND_A ROUND_F ROUND_C ROUND_Z"}),
+    micro("vmulscvt", "Product with a scalar, converted.", 'input scalar mask "rnd" "part" -> result',
+          "T sT M - - -> D", T="f32", D="f16",
+          choices={"rnd": "A ROUND_A", "part": "EVEN ODD PART_EVEN PART_ODD"}, decisions=(_PRODUCT,),
+          source="micro-isa chapter 13; lib/PTO/IR/VPTO.cpp (one rounding)"),
+)  # fmt: skip

@@ -94,11 +94,12 @@ class Regions:
     (``graph``: each ends with any of the terminators), one of the regions (``if``: none where it has no
     second one; ``switch``), or a loop (``for``: so many times as the bounds say; ``while``: as the first
     region says). A region beyond the last one that ``ends`` names ends as that one; ``()``: without a
-    terminator.
+    terminator. ``isolated``: they see no value from outside.
     """
 
     runs: Literal["once", "graph", "if", "switch", "for", "while"]
     ends: tuple[str, ...] = ("scf.yield",)
+    isolated: bool = False
 
     @property
     def repeats(self) -> bool:
@@ -201,7 +202,7 @@ STRUCTURE: Mapping[str, Traits] = {
     "scf.yield": _END,
     "scf.condition": Traits(terminator=True, decides=True),
     "vecscope": Traits(regions=Regions("once", ())),
-    "strict_vecscope": Traits(regions=Regions("once", ())),
+    "strict_vecscope": Traits(regions=Regions("once", (), isolated=True)),
     "section.cube": Traits(regions=Regions("once", ()), core=KernelKind.CUBE),
     "section.vector": Traits(regions=Regions("once", ()), core=KernelKind.VECTOR),
 }

@@ -1,6 +1,7 @@
 """Micro-operations that load and store registers and masks."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from .declare import Decision
 from .micro import Access, Lanes, MicroCall, MicroOperation, Numbers, Place, Rows, Span, micro
@@ -165,271 +166,105 @@ def _on(bytes_of: int) -> Callable[[MicroCall], int]:
 
 
 _LOAD = Place("base", "read", "offset", span=_loaded, aligned=lambda call: min(32, _loaded(call, {}) or 32))
-_STORE = Place(
-    "base",
-    "write",
-    "offset",
-    span=_stored,
-    masked=_obeys_mask,
-    aligned=lambda call: min(32, _stored(call, {}) or 32),
-)
+_STORE = Place("base", "write", "offset", span=_stored, masked=_obeys_mask,
+               aligned=lambda call: min(32, _stored(call, {}) or 32))  # fmt: skip
+_STRIDED = partial(Place, "base", offset="repeat_stride", unit=32, span=_blocks, rows=_in_blocks,
+                   aligned=_on(32))  # fmt: skip
 _DISTS = {"dist": " ".join(LOADED)}
 _LOADED_MASKS, _STORED_MASKS = {"dist": "NORM US DS"}, {"dist": "NORM PK"}
 _ANY = "i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f8e4m3 f8e5m2 hif8 f4e2m1_pair f4e1m2_pair"
+_access = partial(micro, kind="memory", source=_LOADS)
+_mask_access = partial(_access, source=_PREDICATES)
 
-
-OPERATIONS: tuple[MicroOperation, ...] = (
-    micro(
-        "vlds",
-        "Load of a register.",
-        "base[offset] -> value base_out?",
-        "p* x -> T p*",
-        kind="memory",
-        choices=_DISTS,
-        refused="SPLT4CHN SPLT2CHN_B8 SPLT2CHN_B16",
-        places=(_LOAD,),
-        decisions=(_CHANNELS,),
-        source=_LOADS,
-    ),
-    micro(
-        "vldsx2",
-        "Load of two registers whose elements, or blocks of 32 bytes, alternate in memory.",
-        'base[offset:] "dist" -> low high base_out?',
-        "p* x - -> T T p*",
-        kind="memory",
-        choices={"dist": "DINTLV_B8 DINTLV_B16 DINTLV_B32 BDINTLV"},
-        places=(Place("base", "read", "offset", span=_exactly(512), aligned=_on(32)),),
-        source=_LOADS,
-    ),
-    micro(
-        "vsldb",
-        "Load of eight blocks of 32 bytes at a stride.",
-        "base block_stride repeat_stride mask -> value base_out?",
-        "p* i16 i16 M -> T p*",
-        kind="memory",
-        places=(Place("base", "read", "repeat_stride", 32, span=_blocks, rows=_in_blocks, aligned=_on(32)),),
-        decisions=(_BLOCKS,),
-        source=_LOADS,
-    ),
-    micro(
-        "vldas",
-        "Beginning of an unaligned stream of loads.",
-        "base -> align",
-        "p* -> al",
-        kind="memory",
-        source=_LOADS,
-    ),
-    micro(
-        "vldus",
-        "Load of 256 bytes at any address.",
-        "base align increment? -> value align_out base_out?",
-        "p* al x -> T al p*",
-        kind="memory",
-        rules=(micro_types.moves_by_increment,),
-        places=(Place("base", "read", "increment", steady=True, span=_exactly(256)),),
-        source=_LOADS,
-    ),
+_REGISTERS: tuple[MicroOperation, ...] = (
+    _access("vlds", "Load of a register.", "base[offset] -> value base_out?", "p* x -> T p*", choices=_DISTS,
+            refused="SPLT4CHN SPLT2CHN_B8 SPLT2CHN_B16", places=(_LOAD,), decisions=(_CHANNELS,)),
+    _access("vldsx2", "Load of two registers whose elements, or blocks of 32 bytes, alternate in memory.",
+            'base[offset:] "dist" -> low high base_out?', "p* x - -> T T p*",
+            choices={"dist": "DINTLV_B8 DINTLV_B16 DINTLV_B32 BDINTLV"},
+            places=(Place("base", "read", "offset", span=_exactly(512), aligned=_on(32)),)),
+    _access("vsldb", "Load of eight blocks of 32 bytes at a stride.",
+            "base block_stride repeat_stride mask -> value base_out?", "p* i16 i16 M -> T p*",
+            places=(_STRIDED(access="read"),), decisions=(_BLOCKS,)),
+    _access("vldas", "Beginning of an unaligned stream of loads.", "base -> align", "p* -> al"),
+    _access("vldus", "Load of 256 bytes at any address.",
+            "base align increment? -> value align_out base_out?", "p* al x -> T al p*",
+            rules=(micro_types.moves_by_increment,),
+            places=(Place("base", "read", "increment", steady=True, span=_exactly(256)),)),
     *(
-        micro(
-            name,
-            "Load of elements at offsets that a register gives.",
-            "base offsets mask -> value",
-            "p* D m -> T",
-            kind="memory",
-            rules=(rule,),
-            places=(Place("base", "read"),),
-            source=_LOADS,
-        )
+        _access(name, "Load of elements at offsets that a register gives.", "base offsets mask -> value",
+                "p* D m -> T", rules=(rule,), places=(Place("base", "read"),))
         for name, rule in (("vgather2", micro_types.gathered), ("vgather2_bc", micro_types.gathered_wide))
     ),
-    micro(
-        "vgatherb",
-        "Load of eight blocks of 32 bytes at offsets that a register gives, in bytes.",
-        "base offsets mask -> value",
-        "p* D m32 -> T",
-        D="i32 u32",
-        kind="memory",
-        places=(Place("base", "read"),),
-        source=_LOADS,
-    ),
-    micro(
-        "vsts",
-        "Store of a register; bytes of inactive lanes are not written.",
-        "value base[offset] mask -> base_out?",
-        "T p* x m -> p*",
-        kind="memory",
-        rules=(micro_types.packed_mask,),
-        choices={"dist": " ".join(STORED)},
-        refused="MRG4CHN_B8 MRG2CHN_B8 MRG2CHN_B16",
-        places=(_STORE,),
-        decisions=(_CHANNELS, _PAIRS),
-        source=_LOADS,
-    ),
-    micro(
-        "vstsx2",
-        "Store of two registers so that their elements alternate in memory; the mask is ignored.",
-        'low high base[offset:] "dist" mask',
-        "T T p* x - m",
-        kind="memory",
-        choices={"dist": "INTLV_B8 INTLV_B16 INTLV_B32"},
-        places=(Place("base", "write", "offset", span=_exactly(512), aligned=_on(32)),),
-        source=_LOADS,
-    ),
-    micro(
-        "vsstb",
-        "Store of eight blocks of 32 bytes at a stride.",
-        "value base block_stride repeat_stride mask -> base_out?",
-        "T p* i16 i16 M -> p*",
-        kind="memory",
-        places=(
-            Place(
-                "base",
-                "write",
-                "repeat_stride",
-                32,
-                span=_blocks,
-                rows=_in_blocks,
-                masked=_obeys_mask,
-                aligned=_on(32),
-            ),
-        ),
-        decisions=(_BLOCKS,),
-        source=_LOADS,
-    ),
-    micro(
-        "vscatter",
-        "Store of elements at offsets that a register gives.",
-        "value base offsets mask",
-        "T p* D m",
-        kind="memory",
-        rules=(micro_types.scattered,),
-        places=(Place("base", "write"),),
-        decisions=(_DUPLICATES,),
-        source=_LOADS,
-    ),
-    micro(
-        "init_align",
-        "Beginning of an unaligned stream of stores.",
-        "-> align",
-        "-> as",
-        kind="memory",
-        source=_LOADS,
-    ),
-    micro(
-        "vstus",
-        "Store of the first elements of a register at any address.",
-        "align count value base -> align_out base_out?",
-        "as i32 T p* -> as p*",
-        kind="memory",
-        places=(Place("base", "write", "count", steady=True, span=_counted),),
-        decisions=(_STREAM,),
-        source=_LOADS,
-    ),
-    micro(
-        "vstur",
-        "Store of as many bytes of a register as the last squeeze gave, at the address register.",
-        'align value base "mode" -> align_out',
-        "as T p* - -> as",
-        kind="memory",
-        choices={"mode": "NO_POST_UPDATE POST_UPDATE"},
-        places=(Place("base", "write"),),
-        decisions=(_STREAM,),
-        source=_LOADS,
-    ),
-    micro(
-        "vstas",
-        "End of an unaligned stream of stores.",
-        "align base offset -> base_out?",
-        "as p* i32 -> p*",
-        kind="memory",
-        places=(Place("base", "write", "offset", steady=True, span=_exactly(0)),),
-        decisions=(_STREAM,),
-        source=_LOADS,
-    ),
-    micro(
-        "vstar",
-        "End of an unaligned stream of stores at the address register.",
-        "align base",
-        "as p*",
-        kind="memory",
-        places=(Place("base", "write", span=_exactly(0)),),
-        source=_LOADS,
-    ),
+    _access("vgatherb", "Load of eight blocks of 32 bytes at offsets that a register gives, in bytes.",
+            "base offsets mask -> value", "p* D m32 -> T", D="i32 u32", places=(Place("base", "read"),)),
+    _access("vsts", "Store of a register; bytes of inactive lanes are not written.",
+            "value base[offset] mask -> base_out?", "T p* x m -> p*", rules=(micro_types.packed_mask,),
+            choices={"dist": " ".join(STORED)}, refused="MRG4CHN_B8 MRG2CHN_B8 MRG2CHN_B16",
+            places=(_STORE,), decisions=(_CHANNELS, _PAIRS)),
+    _access("vstsx2",
+            "Store of two registers so that their elements alternate in memory; the mask is ignored.",
+            'low high base[offset:] "dist" mask', "T T p* x - m",
+            choices={"dist": "INTLV_B8 INTLV_B16 INTLV_B32"},
+            places=(Place("base", "write", "offset", span=_exactly(512), aligned=_on(32)),)),
+    _access("vsstb", "Store of eight blocks of 32 bytes at a stride.",
+            "value base block_stride repeat_stride mask -> base_out?", "T p* i16 i16 M -> p*",
+            places=(_STRIDED(access="write", masked=_obeys_mask),), decisions=(_BLOCKS,)),
+    _access("vscatter", "Store of elements at offsets that a register gives.", "value base offsets mask",
+            "T p* D m", rules=(micro_types.scattered,), places=(Place("base", "write"),),
+            decisions=(_DUPLICATES,)),
+    _access("init_align", "Beginning of an unaligned stream of stores.", "-> align", "-> as"),
+    _access("vstus", "Store of the first elements of a register at any address.",
+            "align count value base -> align_out base_out?", "as i32 T p* -> as p*",
+            places=(Place("base", "write", "count", steady=True, span=_counted),), decisions=(_STREAM,)),
+    _access("vstur",
+            "Store of as many bytes of a register as the last squeeze gave, at the address register.",
+            'align value base "mode" -> align_out', "as T p* - -> as",
+            choices={"mode": "NO_POST_UPDATE POST_UPDATE"}, places=(Place("base", "write"),),
+            decisions=(_STREAM,)),
+    _access("vstas", "End of an unaligned stream of stores.", "align base offset -> base_out?",
+            "as p* i32 -> p*", places=(Place("base", "write", "offset", steady=True, span=_exactly(0)),),
+            decisions=(_STREAM,)),
+    _access("vstar", "End of an unaligned stream of stores at the address register.", "align base", "as p*",
+            places=(Place("base", "write", span=_exactly(0)),)),
+)  # fmt: skip
+
+_MASKS: tuple[MicroOperation, ...] = (
     *(
-        micro(
-            name,
-            "Load of a mask.",
-            'base[offset:] "dist" -> mask base_out?',
-            "p* x - -> m p*",
-            kind="memory",
-            choices=_LOADED_MASKS,
-            immediate="offset" if name == "pldi" else "",
-            places=(Place("base", "read", "offset", unit, span=_predicate_bytes),),
-            source=_PREDICATES,
-        )
+        _mask_access(name, "Load of a mask.", 'base[offset:] "dist" -> mask base_out?', "p* x - -> m p*",
+                     choices=_LOADED_MASKS, immediate="offset" if name == "pldi" else "",
+                     places=(Place("base", "read", "offset", unit, span=_predicate_bytes),))
         for name, unit in (("plds", 1), ("pldi", _image_unit))
     ),
     *(
-        micro(
-            name,
-            "Store of a mask.",
-            'mask base[offset:] "dist" -> base_out?',
-            "m p* x - -> p*",
-            kind="memory",
-            choices=_STORED_MASKS,
-            immediate="offset" if name == "psti" else "",
-            places=(Place("base", "write", "offset", unit, span=_predicate_bytes),),
-            source=_PREDICATES,
-        )
+        _mask_access(name, "Store of a mask.", 'mask base[offset:] "dist" -> base_out?', "m p* x - -> p*",
+                     choices=_STORED_MASKS, immediate="offset" if name == "psti" else "",
+                     places=(Place("base", "write", "offset", unit, span=_predicate_bytes),))
         for name, unit in (("psts", 1), ("psti", _image_unit))
     ),
-    micro(
-        "pstu",
-        "Store of one bit per lane of a mask in a stream.",
-        "align mask base -> align_out base_out",
-        "as m p* -> as p*",
-        kind="memory",
-        rules=(micro_types.stream_of_bits,),
-        places=(Place("base", "write", "", _lane_bits, span=lambda call, numbers: _lane_bits(call)),),
-        decisions=(_STREAM,),
-        source=_PREDICATES,
-    ),
+    _mask_access("pstu", "Store of one bit per lane of a mask in a stream.",
+                 "align mask base -> align_out base_out", "as m p* -> as p*",
+                 rules=(micro_types.stream_of_bits,), decisions=(_STREAM,),
+                 places=(Place("base", "write", unit=_lane_bits,
+                               span=lambda call, numbers: _lane_bits(call)),)),
     micro("sprclr", "Zero in a special register.", '"spr"', "-", kind="memory", choices={"spr": "AR"}),
     *(
-        micro(
-            name,
-            "Store of a special register, 4 bytes.",
-            '"spr" base[offset:] -> base_out?',
-            "- p* i32 -> p*",
-            kind="memory",
-            rules=(micro_types.words_of_32_bits,),
-            immediate="offset" if name == "sprsti" else "",
-            limits={"offset": (-128, 127)} if name == "sprsti" else None,
-            choices={"spr": "AR"},
-            places=(Place("base", "write", "offset", unit, span=_exactly(4), aligned=_on(4)),),
-            source=_LOADS,
-        )
+        _access(name, "Store of a special register, 4 bytes.", '"spr" base[offset:] -> base_out?',
+                "- p* i32 -> p*", rules=(micro_types.words_of_32_bits,),
+                immediate="offset" if name == "sprsti" else "",
+                limits={"offset": (-128, 127)} if name == "sprsti" else None, choices={"spr": "AR"},
+                places=(Place("base", "write", "offset", unit, span=_exactly(4), aligned=_on(4)),))
         for name, unit in (("sprsti", 4), ("sprsts", 1))
     ),
-    micro(
-        "mem_bar",
-        "Order of accesses to the unified buffer inside a vector scope.",
-        '"kind"',
-        "-",
-        kind="order",
-        choices={"kind": " ".join(BARRIERS)},
-        traits=Traits(order=Order("barrier", "operation")),
-        orders=BARRIERS,
-        decisions=(_OVERLAPS, _SCOPES, _FOLLOWS),
-        source="micro-isa chapter 01",
-    ),
-    micro(
-        "dsb",
-        "Barrier of the scalar unit.",
-        '"memory"',
-        "-",
-        kind="order",
-        between_scopes=True,
-        source="micro-isa chapter 01",
-    ),
-)
+)  # fmt: skip
+
+_ORDERS: tuple[MicroOperation, ...] = (
+    micro("mem_bar", "Order of accesses to the unified buffer inside a vector scope.", '"kind"', "-",
+          kind="order", choices={"kind": " ".join(BARRIERS)},
+          traits=Traits(order=Order("barrier", "operation")), orders=BARRIERS,
+          decisions=(_OVERLAPS, _SCOPES, _FOLLOWS), source="micro-isa chapter 01"),
+    micro("dsb", "Barrier of the scalar unit.", '"memory"', "-", kind="order", between_scopes=True,
+          source="micro-isa chapter 01"),
+)  # fmt: skip
+
+OPERATIONS: tuple[MicroOperation, ...] = (*_REGISTERS, *_MASKS, *_ORDERS)

@@ -1,8 +1,9 @@
 """Micro-operations between global memory and the unified buffer, their settings, and sorting in it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
-from ..ir import Pipe
+from ..ir import Op, Pipe, ScalarType
 from .declare import Decision
 from .micro import Lanes, MicroCall, MicroOperation, Numbers, Place, Rows, RowsOf, Span, all_known, micro
 from .rules import micro_types
@@ -12,7 +13,8 @@ _PAGE = "micro-isa chapter 02"
 #: Loops around the bursts of one transfer, from the inner to the outer one.
 LOOPS = 4
 #: The numbers of a grouped transfer.
-GROUPED_WORDS = " ".join(("len n s d", *(f"c{k}? s{k}? d{k}?" for k in range(1, LOOPS + 1))))
+_LOOPED = [f"{letter}{k}?" for k in range(1, LOOPS + 1) for letter in "csd"]
+GROUPED_WORDS = " ".join(("len n s d", *_LOOPED))
 _PADS = Decision(
     "Which bytes does a pad fill?",
     "Left elements, the data, right elements, then up to the next 32 bytes. Without a pad these bytes are "
@@ -119,6 +121,22 @@ def grouped(
     return f"{shown} : !{first} , !{second} , {typed}!len , !n , !s , !d {behind} {types} {tail_types}"
 
 
+def counts(call: MicroCall, numbers: Numbers) -> Iterator[str]:
+    """Lengths and counts of bursts, loops and pads are no negative numbers."""
+    for name in ("len", "n", "left", "right", *(f"c{k}" for k in range(1, LOOPS + 1))):
+        number = numbers.get(name)
+        if number is not None and number < 0:
+            yield f"{name} = {number}; allowed: 0 or more"
+
+
+def _pad_type(op: Op) -> Iterator[str]:
+    """A pad is a scalar of at most 32 bits."""
+    pad = op.group("pad") if any(name == "pad" and size for name, size in op.groups) else ()
+    for t in (value.type for value in pad):
+        if isinstance(t, ScalarType) and t.dtype.bits > 32:
+            yield f"got a pad of {t}; allowed: integers of 8, 16, 32 bits, f16, bf16, f32"
+
+
 _LOAD_TEXT = grouped(
     "gm",
     "ub",
@@ -155,100 +173,54 @@ def _set(name: str, operands: str, summary: str) -> MicroOperation:
 _RAW_LOAD = "gm ub sid n len left right select l2 gm_stride ub_stride"
 _RAW_STORE = "ub gm sid n len l2 gm_stride ub_stride"
 
+
+def place_of(pointer: str, access: str, rows: RowsOf, *, whole: int = 1, **more: object) -> Place:
+    """A place that is accessed in rows, from the first byte to the last one in units of ``whole``."""
+    return Place(pointer, access, rows=rows, span=reach(rows, whole), **more)  # type: ignore[arg-type]
+
+
+def _on_blocks(call: MicroCall) -> int:
+    """Addresses of the unified buffer are multiples of a block."""
+    return 32
+
+
+_in_ub = partial(place_of, aligned=_on_blocks)
+_COUNTS = ["i64"] * (5 + 3 * LOOPS)
+_transfer = partial(micro, kind="memory", source=_PAGE, number_rules=counts)
+
 _TRANSFERS: tuple[MicroOperation, ...] = (
-    micro(
-        "mte_gm_ub",
-        "Bursts of bytes from global memory into the unified buffer.",
-        " ".join(
-            ("gm ub l2 len n s d", *(f"c{k}? s{k}? d{k}?" for k in range(1, LOOPS + 1)), "pad? left? right?")
-        ),
-        " ".join(("g* p*", *["i64"] * (5 + 3 * LOOPS), "- i64 i64")),
-        kind="memory",
-        pipe=Pipe.MTE2,
-        written=_LOAD_TEXT,
-        places=(
-            Place("gm", "read", span=reach(grouped_rows("s")), rows=grouped_rows("s")),
-            Place(
-                "ub",
-                "write",
-                span=reach(grouped_rows("d", filled=True), 32),
-                rows=grouped_rows("d", filled=True),
-                aligned=lambda call: 32,
-            ),
-        ),
-        decisions=(_PADS, _REGISTERS, OVERLAPS),
-        source=_PAGE,
-    ),
-    micro(
-        "mte_ub_gm",
-        "Bursts of bytes from the unified buffer into global memory.",
-        " ".join(("ub gm len n s d l2?", *(f"c{k}? s{k}? d{k}?" for k in range(1, LOOPS + 1)))),
-        " ".join(("p* g*", *["i64"] * (5 + 3 * LOOPS))),
-        kind="memory",
-        pipe=Pipe.MTE3,
-        written=_STORE_TEXT,
-        places=(
-            Place(
-                "ub", "read", span=reach(grouped_rows("s")), rows=grouped_rows("s"), aligned=lambda call: 32
-            ),
-            Place(
-                "gm",
-                "write",
-                span=reach(grouped_rows("d")),
-                rows=grouped_rows("d"),
-                in_bytes="len d d1 d2 d3 d4",
-            ),
-        ),
-        decisions=(_REGISTERS, OVERLAPS),
-        source=_PAGE,
-    ),
-    micro(
-        "mte_ub_ub",
-        "Bursts of 32-byte blocks inside the unified buffer, with gaps after them.",
-        "src dst len n s d",
-        "p* p* i64 i64 i64 i64",
-        kind="memory",
-        written="$src , $dst , $len nburst ( $n , $s , $d ) {} : !src , !dst , !len , !n , !s , !d",
-        places=(
-            Place("src", "read", span=reach(blocks("s")), rows=blocks("s"), aligned=lambda call: 32),
-            Place("dst", "write", span=reach(blocks("d")), rows=blocks("d"), aligned=lambda call: 32),
-        ),
-        decisions=(OVERLAPS, _MOVES),
-        source=_PAGE,
-    ),
-    micro(
-        "copy_gm_to_ubuf",
-        "Bursts of bytes from global memory into the unified buffer, inside the loops that registers give.",
-        _RAW_LOAD,
-        "g* p* i64 i64 i64 i64 i64 i1 i64 i64 i64",
-        kind="memory",
-        pipe=Pipe.MTE2,
-        places=(
-            Place("gm", "read", rows=_raw("outtoub", 0, "gm_stride")),
-            Place(
-                "ub",
-                "write",
-                rows=_raw("outtoub", 1, "ub_stride", filled=True),
-                aligned=lambda call: 32,
-            ),
-        ),
-        decisions=(_ORDER, _PADS, OVERLAPS),
-        source=_PAGE,
-    ),
-    micro(
-        "copy_ubuf_to_gm",
-        "Bursts of bytes from the unified buffer into global memory, inside the loops that registers give.",
-        _RAW_STORE,
-        "p* g* i64 i64 i64 i64 i64 i64",
-        kind="memory",
-        pipe=Pipe.MTE3,
-        places=(
-            Place("ub", "read", rows=_raw("ubtoout", 0, "ub_stride"), aligned=lambda call: 32),
-            Place("gm", "write", rows=_raw("ubtoout", 1, "gm_stride"), in_bytes="len gm_stride"),
-        ),
-        decisions=(_ORDER, OVERLAPS),
-        source=_PAGE,
-    ),
+    _transfer("mte_gm_ub", "Bursts of bytes from global memory into the unified buffer.",
+              " ".join(("gm ub l2 len n s d", *_LOOPED, "pad? left? right?")),
+              " ".join(("g* p*", *_COUNTS, "- i64 i64")), pipe=Pipe.MTE2, written=_LOAD_TEXT,
+              rules=(_pad_type,),
+              places=(place_of("gm", "read", grouped_rows("s")),
+                      _in_ub("ub", "write", grouped_rows("d", filled=True), whole=32)),
+              decisions=(_PADS, _REGISTERS, OVERLAPS)),
+    _transfer("mte_ub_gm", "Bursts of bytes from the unified buffer into global memory.",
+              " ".join(("ub gm len n s d l2?", *_LOOPED)), " ".join(("p* g*", *_COUNTS)), pipe=Pipe.MTE3,
+              written=_STORE_TEXT,
+              places=(_in_ub("ub", "read", grouped_rows("s")),
+                      place_of("gm", "write", grouped_rows("d"), in_bytes="len d d1 d2 d3 d4")),
+              decisions=(_REGISTERS, OVERLAPS)),
+    _transfer("mte_ub_ub", "Bursts of 32-byte blocks inside the unified buffer, with gaps after them.",
+              "src dst len n s d", "p* p* i64 i64 i64 i64",
+              written="$src , $dst , $len nburst ( $n , $s , $d ) {} : !src , !dst , !len , !n , !s , !d",
+              places=(_in_ub("src", "read", blocks("s")), _in_ub("dst", "write", blocks("d"))),
+              decisions=(OVERLAPS, _MOVES)),
+    _transfer("copy_gm_to_ubuf",
+              "Bursts of bytes from global memory into the unified buffer, inside the loops that registers "
+              "give.", _RAW_LOAD, "g* p* i64 i64 i64 i64 i64 i1 i64 i64 i64", pipe=Pipe.MTE2,
+              places=(Place("gm", "read", rows=_raw("outtoub", 0, "gm_stride")),
+                      Place("ub", "write", rows=_raw("outtoub", 1, "ub_stride", filled=True),
+                            aligned=_on_blocks)),
+              decisions=(_ORDER, _PADS, OVERLAPS)),
+    _transfer("copy_ubuf_to_gm",
+              "Bursts of bytes from the unified buffer into global memory, inside the loops that registers "
+              "give.", _RAW_STORE, "p* g* i64 i64 i64 i64 i64 i64", pipe=Pipe.MTE3,
+              places=(Place("ub", "read", rows=_raw("ubtoout", 0, "ub_stride"), aligned=_on_blocks),
+                      Place("gm", "write", rows=_raw("ubtoout", 1, "gm_stride"),
+                            in_bytes="len gm_stride")),
+              decisions=(_ORDER, OVERLAPS)),
     *(
         _set(f"set_{what}_{way}", operands, f"Register of the raw copies: {summary}.")
         for way in ("outtoub", "ubtoout")
@@ -258,55 +230,25 @@ _TRANSFERS: tuple[MicroOperation, ...] = (
             ("loop2_stride", "source destination", "strides of the outer loop"),
         )
     ),
-    micro(
-        "ld_dev",
-        "Load of a scalar from global memory, past the caches of the core.",
-        "gm[offset] -> value",
-        "g* x -> -",
-        kind="scalar",
-        places=(Place("gm", "read"),),
-        rules=(micro_types.scalar_in_memory,),
-        source="micro-isa chapter 14",
-    ),
-    micro(
-        "st_dev",
-        "Store of a scalar to global memory, past the caches of the core.",
-        "value gm[offset]",
-        "- g* x",
-        kind="scalar",
-        written="$value , $gm [ $offset ] {} : !gm , !value",
-        places=(Place("gm", "write"),),
-        rules=(micro_types.scalar_in_memory,),
-        source="micro-isa chapter 14",
-    ),
-    micro(
-        "dcci",
-        "Clean and invalidate a cache.",
-        'ptr "line" "dst"',
-        "- - -",
-        kind="order",
-        between_scopes=True,
-        written="$ptr @line:string (? , @dst:string ?) {} : !ptr",
-        choices={
-            "line": "SINGLE_CACHE_LINE ENTIRE_DATA_CACHE",
-            "dst": "CACHELINE_ALL CACHELINE_UB CACHELINE_OUT CACHELINE_ATOMIC",
-        },
-        source="micro-isa chapter 01",
-    ),
-    micro(
-        "set_mov_pad_val",
-        "Value that the raw copies pad with.",
-        "value",
-        "-",
-        kind="scalar",
-        traits=_MODE,
-        source=_PAGE,
-    ),
+    micro("ld_dev", "Load of a scalar from global memory, past the caches of the core.",
+          "gm[offset] -> value", "g* x -> -", kind="scalar", places=(Place("gm", "read"),),
+          rules=(micro_types.scalar_in_memory,), source="micro-isa chapter 14"),
+    micro("st_dev", "Store of a scalar to global memory, past the caches of the core.", "value gm[offset]",
+          "- g* x", kind="scalar", written="$value , $gm [ $offset ] {} : !gm , !value",
+          places=(Place("gm", "write"),), rules=(micro_types.scalar_in_memory,),
+          source="micro-isa chapter 14"),
+    micro("dcci", "Clean and invalidate a cache.", 'ptr "line" "dst"', "- - -", kind="order",
+          between_scopes=True, written="$ptr @line:string (? , @dst:string ?) {} : !ptr",
+          choices={"line": "SINGLE_CACHE_LINE ENTIRE_DATA_CACHE",
+                   "dst": "CACHELINE_ALL CACHELINE_UB CACHELINE_OUT CACHELINE_ATOMIC"},
+          source="micro-isa chapter 01"),
+    micro("set_mov_pad_val", "Value that the raw copies pad with.", "value", "-", kind="scalar",
+          traits=_MODE, source=_PAGE),
     *(
         _set(f"set_atomic_{what}", "", "Mode or type of atomic stores into global memory.")
         for what in ("add", "max", "min", "none", "f32", "f16", "bf16", "s32", "s16", "s8")
     ),
-)
+)  # fmt: skip
 
 
 # -- sorting and merging of records ------------------------------------------------------------------
@@ -339,42 +281,19 @@ def _sorted(size: int) -> Span:
 
 _SOURCES = " ".join(f"src{k}" for k in range(LISTS))
 
+_sort = partial(micro, kind="memory", source=_SORT_PAGE)
 _SORTS: tuple[MicroOperation, ...] = (
-    micro(
-        "vbitsort",
-        "Sort of groups of 32 scores, in descending order, into records of a score and an index.",
-        "dst src idx repeats",
-        "p* p* p* x",
-        kind="memory",
-        between_scopes=True,
-        places=(
-            Place("dst", "write", span=_sorted(RECORD)),
-            Place("src", "read", span=_sorted(4)),
-            Place("idx", "read", span=_sorted(4)),
-        ),
-        decisions=(_TIES,),
-        source=_SORT_PAGE,
-    ),
-    micro(
-        "vmrgsort4",
-        "Merge of up to four lists of records, in descending order.",
-        f"dst {_SOURCES} count config",
-        "p* p* p* p* p* i64 i64",
-        kind="memory",
-        between_scopes=True,
-        rules=(micro_types.records,),
-        places=(Place("dst", "write"), *(Place(name, "read") for name in _SOURCES.split())),
-        decisions=(_FIELDS, _TIES),
-        source=_SORT_PAGE,
-    ),
-    micro(
-        "get_vms4_sr",
-        "Records of each list that the last merge has taken.",
-        "-> list0 list1 list2 list3",
-        "-> i16 i16 i16 i16",
-        kind="memory",
-        source=_SORT_PAGE,
-    ),
-)
+    _sort("vbitsort",
+          "Sort of groups of 32 scores, in descending order, into records of a score and an index.",
+          "dst src idx repeats", "p* p* p* x", between_scopes=True,
+          places=(Place("dst", "write", span=_sorted(RECORD)), Place("src", "read", span=_sorted(4)),
+                  Place("idx", "read", span=_sorted(4))), decisions=(_TIES,)),
+    _sort("vmrgsort4", "Merge of up to four lists of records, in descending order.",
+          f"dst {_SOURCES} count config", "p* p* p* p* p* i64 i64", between_scopes=True,
+          rules=(micro_types.records,), decisions=(_FIELDS, _TIES),
+          places=(Place("dst", "write"), *(Place(name, "read") for name in _SOURCES.split()))),
+    _sort("get_vms4_sr", "Records of each list that the last merge has taken.",
+          "-> list0 list1 list2 list3", "-> i16 i16 i16 i16"),
+)  # fmt: skip
 
 OPERATIONS: tuple[MicroOperation, ...] = (*_TRANSFERS, *_SORTS)

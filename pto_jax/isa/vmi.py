@@ -90,6 +90,8 @@ _BITS = ("vand", "vor", "vxor", "vnot")
 #: Operations that have another form here, and those that there are on registers only.
 _OTHER = ("vcmp", "vcmps", "vsel", *_BITS, "vabs", "vrsqrt", "vmadd", "vsubc", "vsubcs")
 _LIKE = tuple(_like(o) for o in registers.OPERATIONS if o.name not in _OTHER)
+#: Operations that are executed as those on registers; of the exponential f16 lanes have no parts.
+SAME = (*(o.name.removeprefix("vmi.") for o in _LIKE if o.name != "vmi.vexpdif"), "vselr")
 #: The comparisons of integers.
 SIX = ("eq", "ne", "lt", "le", "gt", "ge")
 _COMPARED = {"cmp": "eq ne lt le gt ge oeq one olt ole ogt oge", "pmode": "zeroing merge"}

@@ -303,6 +303,9 @@ class ReferenceMachine:
         """Where a pointer into on-chip memory is."""
         if pointer.tile is not None:
             place = self._plain(pointer.tile)
+            if pointer.tile.address is not None:
+                # A register that is loaded at the end of a tile goes on behind it.
+                place.buffer.reserve(self.policy.profile.end(pointer.tile.type.loc, place.address))
             return Place(place.buffer, place.address + int(pointer.address))
         loc = Loc[pointer.space.name]
         space = self._spaces.setdefault((memory_core(self._core, pointer), loc), self.buffer())

@@ -85,7 +85,9 @@ class Memory:
             return memory, int(pointer.offset) * pointer.dtype.storage_bits // 8, len(memory)
         place = self.machine.local(pointer, self.op)
         end = self.machine.policy.profile.end(Loc[pointer.space.name], place.address)
-        return place.buffer.bytes, place.address, end
+        # Nothing is known to be behind a tile that has no address.
+        placed = pointer.tile is None or pointer.tile.address is not None
+        return place.buffer.bytes, place.address, end if placed else len(place.buffer.bytes)
 
     def read(self, pointer: Operand, offsets: Array) -> Array:
         """The bytes at offsets from a pointer."""
@@ -101,9 +103,16 @@ class Memory:
         """Positions in a run of bytes; ExecutionError where one is outside."""
         at = address + np.asarray(offsets, np.int64)
         if at.size and not (at.min() >= 0 and at.max() < end):
-            where = f"buffer {pointer.buffer}" if isinstance(pointer, Pointer) else pointer.space.name.lower()
+            where, allowed = f"buffer {getattr(pointer, 'buffer', '')}", "its bytes"
+            if isinstance(pointer, LocalPointer):
+                where = pointer.space.name.lower()
+                if pointer.tile is not None and pointer.tile.address is None:
+                    where, allowed = (
+                        "a tile",
+                        "its bytes, also those behind it with addr at its pto.alloc_tile",
+                    )
             message = (
-                f"got bytes [{at.min()}, {at.max() + 1}) of {where}, which has {end}; allowed: its bytes"
+                f"got bytes [{at.min()}, {at.max() + 1}) of {where}, which has {end}; allowed: {allowed}"
             )
             raise ExecutionError(Diagnostic("error", message, self.op.span, self.op.name, rule="in-bounds"))
         return at
@@ -155,8 +164,3 @@ def signed(word: Any) -> int:
     """A scalar word as the signed number of its width."""
     word = np.asarray(word)
     return int(word.astype(f"i{word.dtype.itemsize}"))
-
-
-def place_in(place: Place, pointer: LocalPointer) -> Place:
-    """The place of a pointer into a tile at a place."""
-    return Place(place.buffer, place.address + int(pointer.address))

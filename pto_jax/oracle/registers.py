@@ -177,34 +177,18 @@ def _shift_right(call: MicroCall, words: Array, count: Array, mask: Array) -> tu
     return (zeroed(mask, lane.shift_right(d, words, _count(call, count))),)
 
 
-def _carried(words: Array, other: Array, carry: Array) -> tuple[Array, Array]:
-    total = words.astype(np.uint64) + other.astype(np.uint64) + carry.astype(np.uint64)
-    return total.astype(words.dtype), total >> np.uint64(32) != 0
+def _with_carry(name: str, *, borrows: bool, carried: bool) -> None:
+    """Sums and differences with a carry; that of a difference says that nothing was borrowed."""
+
+    @lane_rule(name)
+    def execute(call: MicroCall, a: Array, b: Array, *masks: Array) -> tuple[Array, ...]:
+        carry = masks[0] if carried else np.full(len(a), borrows)
+        total = a.astype(np.uint64) + (~b if borrows else b).astype(np.uint64) + carry.astype(np.uint64)
+        return zeroed(masks[-1], total.astype(a.dtype)), (total >> np.uint64(32) != 0) & masks[-1]
 
 
-@lane_rule("vaddc")
-def _add_carry(call: MicroCall, a: Array, b: Array, mask: Array) -> tuple[Array, ...]:
-    total, carry = _carried(a, b, np.zeros(len(a), np.bool_))
-    return zeroed(mask, total), carry & mask
-
-
-@lane_rule("vaddcs")
-def _add_with_carry(call: MicroCall, a: Array, b: Array, carry: Array, mask: Array) -> tuple[Array, ...]:
-    total, out = _carried(a, b, carry)
-    return zeroed(mask, total), out & mask
-
-
-@lane_rule("vsubc")
-def _subtract_carry(call: MicroCall, a: Array, b: Array, mask: Array) -> tuple[Array, ...]:
-    """A carry says that nothing was borrowed."""
-    total, carry = _carried(a, ~b, np.ones(len(a), np.bool_))
-    return zeroed(mask, total), carry & mask
-
-
-@lane_rule("vsubcs")
-def _subtract_with_carry(call: MicroCall, a: Array, b: Array, carry: Array, mask: Array) -> tuple[Array, ...]:
-    total, out = _carried(a, ~b, carry)
-    return zeroed(mask, total), out & mask
+for _name in ("vaddc", "vaddcs", "vsubc", "vsubcs"):
+    _with_carry(_name, borrows="sub" in _name, carried=_name.endswith("cs"))
 
 
 @lane_rule("vmull")
@@ -448,19 +432,19 @@ def extreme(d: DType, words: Array, largest: bool) -> Array:
     return better(d, best, best)
 
 
-def _position(d: DType, words: Array, best: Array) -> int:
-    """The first lane that compares equal to the extreme, or that is NaN as it is."""
-    numbers, wanted = decode(words, d), decode(best, d)
-    return int(np.argmax((numbers == wanted) | (np.isnan(numbers) & np.isnan(wanted))))
+def _searched(call: MicroCall, words: Array, mask: Array, largest: bool) -> tuple[Array, Array]:
+    """The extreme of the active lanes, and the lanes that compare equal to it, or that are NaN as it is."""
+    d = element(call.types[0])
+    filled = np.where(mask, words, neutral(d, largest))
+    best = extreme(d, filled, largest)
+    values, wanted = decode(filled, d), decode(best, d)
+    return best, (values == wanted) | (np.isnan(values) & np.isnan(wanted))
 
 
 @lane_rule("vcmax", "vcmin")
 def _extreme(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
-    d, largest = element(call.types[0]), call.name == "vcmax"
-    filled = np.where(mask, words, neutral(d, largest))
-    best = extreme(d, filled, largest)
-    position = np.array([_position(d, filled, best)], d.word)
-    return (first_of(len(words), best, position),)
+    best, there = _searched(call, words, mask, call.name == "vcmax")
+    return (first_of(len(words), best, np.array([np.argmax(there)], words.dtype)),)
 
 
 @lane_rule("vcgmax", "vcgmin")
@@ -472,11 +456,8 @@ def _block_extremes(call: MicroCall, words: Array, mask: Array) -> tuple[Array, 
 
 @lane_rule("vcbmax", "vcbmin")
 def _extreme_lanes(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
-    d, largest = element(call.types[0]), call.name == "vcbmax"
-    filled = np.where(mask, words, neutral(d, largest))
-    best = extreme(d, filled, largest)
-    numbers, wanted = decode(words, d), decode(best, d)
-    return first_of(len(words), best), mask & ((numbers == wanted) | (np.isnan(numbers) & np.isnan(wanted)))
+    best, there = _searched(call, words, mask, call.name == "vcbmax")
+    return first_of(len(words), best), mask & there
 
 
 @lane_rule("dhistv2", "chistv2")
@@ -616,40 +597,27 @@ def _to_whole(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
 # -- masks of a pattern or of a count ----------------------------------------------------------------
 
 
-def _mask(call: MicroCall, chosen: "Array") -> Array:
-    """The image of lanes, by their numbers."""
-    bits = call.results[0]
-    assert isinstance(bits, int)
-    image = np.zeros(256, np.bool_)
-    image[np.asarray(chosen, np.int64) * (bits // 8)] = True
-    return image
-
-
-def _lanes(call: MicroCall) -> int:
-    bits = call.results[0]
-    assert isinstance(bits, int)
-    return 2048 // bits
+def _every(call: MicroCall) -> Array:
+    """The numbers of the lanes of the mask that an operation makes."""
+    return np.arange(REGISTER_BYTES // _width(call))
 
 
 def _pattern(call: MicroCall) -> tuple[Array, ...]:
-    pattern, lanes = str(call.attributes["pattern"]).removeprefix("PAT_"), _lanes(call)
-    every = np.arange(lanes)
-    if pattern.startswith("VL"):
-        return (_mask(call, every[: int(pattern[2:])]),)
-    if pattern.startswith("M"):
-        return (_mask(call, every[:: int(pattern[1:])]),)
-    count = {"ALL": lanes, "ALLF": 0, "H": lanes // 2, "Q": lanes // 4}[pattern]
-    return (_mask(call, every[:count]),)
+    every, name = _every(call), str(call.attributes["pattern"]).removeprefix("PAT_")
+    if name.startswith("M"):
+        return (image(every % int(name[1:]) == 0),)
+    counts = {"ALL": len(every), "ALLF": 0, "H": len(every) // 2, "Q": len(every) // 4}
+    return (image(every < (counts[name] if name in counts else int(name[2:]))),)
 
 
 def _of_count(call: MicroCall, count: Array) -> tuple[Array, ...]:
-    left, lanes = int(count), _lanes(call)
-    return _mask(call, np.arange(min(left, lanes))), np.asarray(max(0, left - lanes), np.uint32)
+    every, left = _every(call), int(count)
+    return image(every < left), np.asarray(max(0, left - len(every)), np.uint32)
 
 
 def _rest(call: MicroCall, trip: Array, bound: Array) -> tuple[Array, ...]:
-    lanes = np.arange(_lanes(call))
-    return (_mask(call, lanes[lanes + signed(trip) * len(lanes) < signed(bound)]),)
+    every = _every(call)
+    return (image(every + signed(trip) * len(every) < signed(bound)),)
 
 
 for _bits in (8, 16, 32):

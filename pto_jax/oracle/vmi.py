@@ -8,15 +8,12 @@ import numpy as np
 from ..ir import F32, CmpMode, dtype, unpaired
 from ..isa.micro import Lanes, MicroCall
 from ..isa.rules.registers import element, lanes, listed
-from ..isa.vmi import OLD_CONVERSIONS, OLD_REDUCTIONS
+from ..isa.vmi import OLD_CONVERSIONS, OLD_REDUCTIONS, SAME
 from . import arithmetic as lane, registers
 from .micro import Memory, memory_rule, rule
 from .numbers import Array, decode, encode
 from .registers import LANE_RULES, converted, elements, numbers, zeroed
 from .step import compare
-
-_UNMASKED = ("vselr",)
-_OWN = ("vand", "vor", "vxor", "vnot", "vabs", "vcmp", "vcmps", "vsel", "vexpdif")
 
 
 def _with_mask(operands: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -29,14 +26,11 @@ def _with_mask(operands: tuple[Array, ...]) -> tuple[Array, ...]:
 def _as_registers(name: str) -> None:
     @rule(f"vmi.{name}")
     def execute(call: MicroCall, *operands: Array) -> tuple[Array, ...]:
-        arguments = operands if name in _UNMASKED else _with_mask(operands)
+        arguments = operands if name == "vselr" else _with_mask(operands)
         return LANE_RULES[name](replace(call, name=name), *arguments)
 
 
-for _name in (
-    "vadd vsub vmul vdiv vmax vmin vneg vrelu vexp vln vsqrt vadds vmuls vmaxs vmins vlrelu vprelu "
-    "vmula vaxpy vshl vshr vshls vshrs vaddc vaddcs vmull vselr"
-).split():
+for _name in SAME:
     _as_registers(_name)
 
 

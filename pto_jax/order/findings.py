@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -11,7 +11,7 @@ from .. import isa
 from ..errors import Diagnostic, Span
 from ..ir import Function, KernelKind, Op, Pipe, Program
 from ..isa import effects
-from ..isa.micro import Access
+from ..isa.micro import Access, opens_scope
 from ..isa.rules.pipes import CUBE_PIPES
 from ..text import SUFFIXES
 from .blocks import ALL, block_of
@@ -102,9 +102,9 @@ def races(judged: Judged, runs: Sequence[CourseRun]) -> Iterator[Finding]:
             pair = judged.orders[key[0]], judged.orders[key[1]], key[2], key[3]
             first, count = listed.get(pair, (race, 0))
             listed[pair] = first, count + run.clocks.counts[key]
-    events = free_events(judged)
+    text = Text(free_events(judged), _scopes(judged))
     for (one, two, *_), (race, count) in sorted(listed.items(), key=lambda item: (item[0][1], item[0][0])):
-        yield _race(race, count, one >= two, events)
+        yield _race(race, count, one >= two, text)
 
 
 def free_events(judged: Judged) -> Counter[tuple[Pipe | None, Pipe | None]]:
@@ -118,7 +118,26 @@ def free_events(judged: Judged) -> Counter[tuple[Pipe | None, Pipe | None]]:
     return free
 
 
-def _race(race: Race, count: int, carried: bool, events: Events) -> Finding:
+@dataclass(frozen=True)
+class Text:
+    """What suggestions take from the text: free numbers of flags, and vector scopes by operations inside."""
+
+    events: Events
+    scopes: Mapping[int, Op]
+
+    def place(self, op: Op) -> str:
+        """What flags and barriers stand before or behind: an operation, or the scope that it is in."""
+        scope = self.scopes.get(id(op))
+        return op.name if scope is None or scope.span is None else f"the scope of line {scope.span.line}"
+
+
+def _scopes(judged: Judged) -> Mapping[int, Op]:
+    """The vector scopes that the text has, by the operations inside them."""
+    scopes = (op for op in judged.resolved.program.walk() if op.regions and opens_scope(op))
+    return {id(inner): scope for scope in scopes if scope.span is not None for inner in scope.walk()}
+
+
+def _race(race: Race, count: int, carried: bool, text: Text) -> Finding:
     first, use = race.first, race.second
     where = f" ({first.op.span})" if first.op.span else ""
     if race.announced == "scope":
@@ -143,9 +162,7 @@ def _race(race: Race, count: int, carried: bool, events: Events) -> Finding:
         f"PIPE_{first.pipe.name}{between[0]}{earlier}; allowed: {allowed} between them"
     )
     span = next((v.span for v in (*use.op.ins, *use.op.outs) if str(v) == use.value and v.span), use.op.span)
-    return _finding(
-        race, count, message, _edge(first, use, carried, events), span, _above(first, use, events)
-    )
+    return _finding(race, count, message, _edge(first, use, carried, text), span, _above(first, use, text))
 
 
 def _finding(
@@ -247,40 +264,50 @@ def _ordering(role: str, through: str) -> str:
     return next(n for n, o in orders if o is not None and (o.role, o.through) == (role, through))
 
 
-def _edge(first: Use, use: Use, carried: bool, events: Events) -> str:
+def _edge(first: Use, use: Use, carried: bool, text: Text) -> str:
     """The edge that is missing, and the usual way to add it."""
+    one, two = text.place(first.op), text.place(use.op)
     edge = f"PIPE_{first.pipe.name} -> PIPE_{use.pipe.name}"
     if block_of(first.core) != block_of(use.core):
         steps = f"{_publishing(signal=False)} and {_ordering('barrier', 'cores')}"
-        return f"{edge} from {first.core} to {use.core}; try: {steps} behind {first.op.name}"
+        return f"{edge} from {first.core} to {use.core}; try: {steps} behind {one}"
     if first.core != use.core:
         return (
             f"{edge} from core {first.core or 'main'} to core {use.core or 'main'}; try: sync.set on "
-            f"PIPE_{first.pipe.name} behind {first.op.name}, sync.wait before {use.op.name}"
+            f"PIPE_{first.pipe.name} behind {one}, sync.wait before {two}"
         )
     if first.pipe == use.pipe:
         barrier = _spelled(use.op, _ordering("barrier", "pipe"), use.pipe)
-        return f"{edge}; try: {barrier} between {first.op.name} and {use.op.name}"
-    event = events[first.pipe, use.pipe] % EVENTS
+        return f"{edge}; try: {barrier} between {one} and {two}"
+    event = text.events[first.pipe, use.pipe] % EVENTS
     names = (_ordering(role, "flag") for role in ("signal", "wait"))
     set_, wait = (_spelled(use.op, name, first.pipe, use.pipe, event=event) for name in names)
     if carried:
         return (
-            f"{edge} on the back edge of the loop; try: {set_} behind {first.op.name} and before "
-            f"the loop, {wait} before {use.op.name} and behind the loop"
+            f"{edge} on the back edge of the loop; try: {set_} behind {one} and before "
+            f"the loop, {wait} before {two} and behind the loop"
         )
-    return f"{edge}; try: {set_} behind {first.op.name}, {wait} before {use.op.name}"
+    return f"{edge}; try: {set_} behind {one}, {wait} before {two}"
 
 
-def _above(first: Use, use: Use, events: Events) -> str:
-    """The line of the second operation below what orders it after the first, "" for uses on two cores."""
+def _above(first: Use, use: Use, text: Text) -> str:
+    """The line of the second operation below what orders it after the first.
+
+    "" for uses on two cores, and in a vector scope, where nothing that orders pipes may stand.
+    """
     span = use.op.span
-    if first.core != use.core or span is None or first.op.span is None or first.op.span.line == span.line:
+    if (
+        id(use.op) in text.scopes
+        or first.core != use.core
+        or span is None
+        or first.op.span is None
+        or first.op.span.line == span.line
+    ):
         return ""
     if first.pipe == use.pipe:
         lines = [_spelled(use.op, _ordering("barrier", "pipe"), use.pipe)]
     else:
-        event = events[first.pipe, use.pipe] % EVENTS
+        event = text.events[first.pipe, use.pipe] % EVENTS
         names = (_ordering(role, "flag") for role in ("signal", "wait"))
         lines = [_spelled(use.op, name, first.pipe, use.pipe, event=event) for name in names]
     return "\n".join(("", *lines, span.text.strip()))

@@ -180,7 +180,7 @@ def read_for(reader: Reader, results: Results, start: int) -> Op:
         carried = _assignments(reader)
         c.expect(Kind.ARROW, "before the types of the carried values")
         types = reader.type_list()
-        _count(reader, types, len(carried), "carried value", start)
+        count(reader, types, len(carried), "carried value", start)
     counter: Type = ScalarType(INDEX)
     if c.accept(Kind.COLON):
         counter = reader.types.read()
@@ -229,7 +229,7 @@ def read_while(reader: Reader, results: Results, start: int) -> Op:
     carried = _assignments(reader) if c.kind is Kind.L_PAREN else []
     c.expect(Kind.COLON, "before the types of the carried values")
     before_types = reader.type_list()
-    _count(reader, before_types, len(carried), "carried value", start)
+    count(reader, before_types, len(carried), "carried value", start)
     c.expect(Kind.ARROW)
     after_types = reader.type_list()
     need(reader, results, len(after_types), "scf.while", start)
@@ -308,7 +308,7 @@ def read_fusion_end(reader: Reader, results: Results, start: int) -> Op:
     c.close(Kind.R_PAREN, opened)
     c.expect(Kind.COLON, "before the types of the values")
     types = reader.type_list()
-    _count(reader, types, len(mentions), "value", start)
+    count(reader, types, len(mentions), "value", start)
     c.expect(Kind.ARROW)
     reader.type_list()
     ins = tuple(reader.scopes.use(m, t) for m, t in zip(mentions, types, strict=True))
@@ -371,13 +371,13 @@ def read_strict_scope(reader: Reader, results: Results, start: int) -> Op:
     opened = c.open(Kind.L_PAREN, "before the captured values")
     captured = reader.mentions()
     c.close(Kind.R_PAREN, opened)
-    region = reader.region([], label=True)
+    region = reader.region([], label=True, isolated=True)
     c.expect(Kind.COLON, "before the types of the captured values")
     types = reader.type_list()
     c.expect(Kind.ARROW)
     reader.type_list()
-    _count(reader, types, len(captured), "captured value", start)
-    _count(reader, [a.type for a in region.args], len(captured), "captured value", start)
+    count(reader, types, len(captured), "captured value", start)
+    count(reader, [a.type for a in region.args], len(captured), "captured value", start)
     need(reader, results, 0, "strict_vecscope", start)
     ins = tuple(reader.scopes.use(m, t) for m, t in zip(captured, types, strict=True))
     return Op("strict_vecscope", ins=ins, regions=(region,), span=c.span(start, c.last_end))
@@ -394,7 +394,7 @@ def read_call(reader: Reader, results: Results, start: int) -> Op:
     types = reader.type_list()
     c.expect(Kind.ARROW)
     result_types = reader.type_list()
-    _count(reader, types, len(arguments), "argument", start)
+    count(reader, types, len(arguments), "argument", start)
     need(reader, results, len(result_types), "call", start)
     return Op(
         "call",
@@ -405,7 +405,8 @@ def read_call(reader: Reader, results: Results, start: int) -> Op:
     )
 
 
-def _count(reader: Reader, types: list[Type], wanted: int, what: str, start: int) -> None:
+def count(reader: Reader, types: list[Type], wanted: int, what: str, start: int) -> None:
+    """So many types as values were named."""
     if len(types) != wanted:
         reader.cursor.fail_since(start, f"got {len(types)} type(s) for {wanted} {what}(s)")
 

@@ -13,7 +13,7 @@ from ..ir import I1, AttrValue, Op, Region, ScalarType, Symbol, TileType, Type, 
 from ..isa.assembly import Segment
 from ..isa.bind import accepts
 from ..isa.declare import Instruction
-from ..isa.traits import BRANCH, BRANCH_IF, FUSION, FUSION_END
+from ..isa.traits import BRANCH, BRANCH_IF, FUSION, FUSION_END, structural_traits
 from . import control, custom, formats, lexer, tile_syntax
 from .dictionaries import Places
 from .lexer import Kind
@@ -56,7 +56,9 @@ def read_parts(reader: Reader, name: str, results: list[Mention], start: int) ->
         _dictionary(reader, parts)
         c.close(Kind.GREATER, opened)
     if c.kind is Kind.L_PAREN:
-        parts.regions = c.enclosed(Kind.L_PAREN, lambda: reader.region([], label=True))
+        structure = structural_traits(name)
+        isolated = structure is not None and structure.regions is not None and structure.regions.isolated
+        parts.regions = c.enclosed(Kind.L_PAREN, lambda: reader.region([], label=True, isolated=isolated))
     if c.kind is Kind.L_BRACE:
         _dictionary(reader, parts)
     c.expect(Kind.COLON, "before the types of the generic form")
@@ -230,6 +232,13 @@ def _section(reader: Reader, parts: Parts, op: Op) -> Op:
     return op
 
 
+def _strict_scope(reader: Reader, parts: Parts, op: Op) -> Op:
+    _regions(reader, parts, 1)
+    arguments = [a.type for a in op.regions[0].args]
+    control.count(reader, arguments, len(parts.operands), "captured value", parts.start)
+    return op
+
+
 def _regions(reader: Reader, parts: Parts, wanted: int) -> None:
     if len(parts.regions) != wanted:
         reader.cursor.fail_since(
@@ -272,8 +281,8 @@ _READERS: dict[str, Callable[[Reader, Parts, Op], Op]] = {
     "call": _call,
     FUSION: _fusion,
     FUSION_END: _end,
-    "section.cube": _section,
-    "section.vector": _section,
+    **dict.fromkeys(("section.cube", "section.vector", "vecscope"), _section),
+    "strict_vecscope": _strict_scope,
     BRANCH: _branch,
     BRANCH_IF: _branch,
 }

@@ -8,6 +8,7 @@ else from it.
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
+from itertools import count
 from typing import NamedTuple
 
 from .. import errors, ir
@@ -41,7 +42,9 @@ class Scopes:
     """Values visible at a place of the text.
 
     As in MLIR a name may be defined once among the names visible together; sibling regions may reuse
-    it. With ``open_names`` (fragments) a name without a definition becomes a parameter.
+    it. A region that is isolated may use names from outside for values of its own, which get other names
+    here, for a name is one value to everything that reads a program. With ``open_names`` (fragments) a name
+    without a definition becomes a parameter.
     """
 
     def __init__(self, cursor: Cursor, *, open_names: bool) -> None:
@@ -50,17 +53,40 @@ class Scopes:
         self._levels: list[list[str]] = [[]]
         self._open_names = open_names
         self._parameters: list[str] = []
+        #: Names from outside the isolated region, those that it has defined anew, and what is behind it.
+        self._outside: frozenset[str] = frozenset()
+        self._renamed: dict[str, str] = {}
+        self._isolations: list[tuple[int, frozenset[str], dict[str, str]]] = []
         #: Whether the number of a constant was asked for since this was last set.
         self.numbers_asked = False
 
-    def push(self) -> None:
-        """Enter a region."""
+    def push(self, *, isolated: bool = False) -> None:
+        """Enter a region; one that is isolated may define names from outside anew."""
         self._levels.append([])
+        if isolated:
+            self._isolations.append((len(self._levels), self._outside, self._renamed))
+            self._outside, self._renamed = frozenset(self._bindings), {}
 
     def pop(self) -> None:
         """Leave a region: its names are forgotten."""
+        if self._isolations and self._isolations[-1][0] == len(self._levels):
+            _, self._outside, self._renamed = self._isolations.pop()
         for name in self._levels.pop():
             del self._bindings[name]
+            if self._renamed:
+                self._renamed = {n: new for n, new in self._renamed.items() if new != name}
+
+    def _own(self, name: str) -> str:
+        """Another name for a value of an isolated region, one that the text does not have."""
+        base, mark, number_of_result = name.partition("#")
+        taken = self._cursor.source
+        made = next(n for k in count(2) if f"%{(n := f'{base}_{k}')}" not in taken)
+        self._renamed[name] = f"{made}{mark}{number_of_result}"
+        return self._renamed[name]
+
+    def _actual(self, name: str) -> str:
+        """What a name of the text is here."""
+        return self._renamed.get(name) or self._renamed.get(f"{name}#0", name)
 
     def span(self, mention: Mention) -> Span:
         """The place of a mention in the text."""
@@ -68,8 +94,10 @@ class Scopes:
 
     def define(self, mention: Mention, type_: Type) -> Value:
         """Bind a name to a new value; ParseError where the name is visible already."""
-        first = self._bindings.get(mention.name)
-        if first is not None:
+        first = self._find(mention.name) if self._renamed else self._bindings.get(mention.name)
+        if first is not None and mention.name in self._outside and mention.name not in self._renamed:
+            mention = Mention(self._own(mention.name), mention.start, mention.end)
+        elif first is not None:
             place = self._cursor.span(first.start, first.end)
             kind = "used as a parameter" if mention.name in self._parameters else "defined"
             self._cursor.fail(
@@ -92,7 +120,7 @@ class Scopes:
     def constant(self, mention: Mention) -> int | None:
         """The number of an integer constant, None for other values."""
         self.numbers_asked = True
-        binding = self._bindings.get(mention.name)
+        binding = self._bindings.get(self._actual(mention.name))
         return None if binding is None else binding.constant
 
     def known_type(self, name: str) -> Type | None:
@@ -107,6 +135,8 @@ class Scopes:
 
         ParseError for a value that is not defined, or is of another type than the written one.
         """
+        if self._renamed:
+            mention = Mention(self._actual(mention.name), mention.start, mention.end)
         binding = self._find(mention.name) or self._open(mention, written)
         if isinstance(written, UnknownType) and written == UnknownType():
             written = None
@@ -121,12 +151,14 @@ class Scopes:
 
     def use_again(self, mention: Mention, type_: Type) -> Value | None:
         """A use of a value that is defined under this very name with this type; None for others."""
-        binding = self._bindings.get(mention.name)
+        name = self._actual(mention.name) if self._renamed else mention.name
+        binding = self._bindings.get(name)
         if binding is None or (binding.type is not type_ and binding.type != type_):
             return None
-        return Value(mention.name, binding.type, self._cursor.span(mention.start, mention.end))
+        return Value(name, binding.type, self._cursor.span(mention.start, mention.end))
 
     def _find(self, name: str) -> _Binding | None:
+        name = self._actual(name) if self._renamed else name
         match = self._bindings.get(name)
         return self._bindings.get(f"{name}#0") if match is None else match
 
@@ -262,13 +294,15 @@ class Reader(ABC):
     def blocks(self, first: list[ir.Op]) -> ir.Op:
         """The blocks of a body of several, of which the operations of the first one are read."""
 
-    def region(self, args: list[tuple[Mention, ir.Type]], *, label: bool = False) -> ir.Region:
+    def region(
+        self, args: list[tuple[Mention, ir.Type]], *, label: bool = False, isolated: bool = False
+    ) -> ir.Region:
         """``{ ... }`` with the given arguments; with ``label`` they stand in ``^name(...):``."""
         c = self.cursor
         opened = c.start
         c.region_begins()
         c.expect(Kind.L_BRACE, "to open the body")
-        self.scopes.push()
+        self.scopes.push(isolated=isolated)
         values = [self.scopes.define(m, t) for m, t in args]
         if label and c.accept(Kind.CARET_IDENT):
             if c.kind is Kind.L_PAREN:

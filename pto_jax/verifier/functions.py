@@ -18,6 +18,7 @@ LEVELS = (1, 2, 3)
 HELPERS = ("pto.tileop.helper", "pto.simt_entry", "pto.persistent")
 #: Attributes of child modules and of functions: what builds them, and what those who call them call them.
 BACK_END, LOGICAL_NAME = "pto.backend", "pto.ptodsl.logical_name"
+BACK_ENDS = ("emitc", "vpto")
 #: Spellings in which an instruction binds its destination.
 BINDING = ("as", "ssa")
 
@@ -142,7 +143,10 @@ def _peers(program: ir.Program, function: ir.Function) -> Iterator[Diagnostic]:
 
 
 def _back_ends(program: ir.Program) -> Iterator[Diagnostic]:
-    """What the assembler demands of child modules that it builds by different back ends."""
+    """What the assembler demands of modules that name a back end, and of children with different ones."""
+    for name in (dict(module).get(BACK_END) for module in (program.attributes, *program.children)):
+        if name is not None and name not in BACK_ENDS:
+            yield _error("back-end", f'got {BACK_END} = "{name}"; allowed: {", ".join(BACK_ENDS)}', None)
     if len({dict(child).get(BACK_END) for child in program.children}) < 2:
         return
     for function in program.functions:

@@ -30,7 +30,6 @@ from ..isa.rules.micro_types import fits_lanes, lane_scalar
 from ..profiles import Profile
 from .errors import error_of
 
-_STATE = VRegType | MaskType | AlignType
 #: On-chip memories as types of pointers name them.
 SPACES = {
     "ub": AddressSpace.VEC,

@@ -12,9 +12,9 @@ import pytest
 
 import pto_jax as pto
 from pto_jax.cli.main import main
-from pto_jax.cost import CostReport, cycles
+from pto_jax.cost import CostReport, cycles, vfsim
 from pto_jax.examples import EXAMPLES
-from pto_jax.ir import Pipe
+from pto_jax.ir import Op, Pipe, Value, VRegType, dtype
 from pto_jax.profiles import PROFILE_NAMES
 
 TILE = "!pto.tile_buf<vec, 16x64xf32>"
@@ -271,7 +271,47 @@ def test_micro_operations_have_intervals_and_latencies_of_the_published_tables()
     assert {x.figure.model for x in report.lines} == {"vfsim"}
     shown = str(report)
     assert "not in the totals, 2 of 6 instructions: vfsim has no figure for pset_b32, vln" in shown
-    assert "vfsim; interval; latency 16, 2 ports" in shown
+    assert "vfsim; interval; latency 16, 2 ports, 6 after vlds" in shown
+
+
+def test_a_result_is_forwarded_before_its_latency_ends() -> None:
+    report = pto.cost(pto.parse(SCOPE), "a5")
+    after = {x.instruction: {k: v for k, v in x.figure.terms.items() if "after" in k} for x in report.lines}
+    # vexp to vcadd is no pair of the table: the latency without the three cycles of a bypass.
+    assert after["vexp"] == {"after vlds": 6} and after["vcadd"] == {"after vexp": 16 - 3}
+    assert after["vsts"] == {"after vcadd": 20} and after["vlds"] == after["vln"] == {}
+    chain = "line 15: one pass of vlds vexp vcadd vsts takes 48 cycles (vfsim)"  # 6 + 13 + 20 + 9
+    assert report.notes == (chain,) and chain in str(report)
+    assert '"after vexp": 13' in report.to_json()
+
+
+@pytest.mark.parametrize(
+    ("source", "producer", "consumer", "cycles"),
+    [
+        ("f32", "vadd", "vadd", 3),
+        ("f32", "vadd", "vsel", 5),
+        ("f16", "vexp", "vmuls", 13),
+        ("f16", "vexp", "vmul", 18),
+        ("f32", "vdup", "vsts", 4),
+        ("f32", "vsts", "vadd", 6),
+        ("f32", "vln", "vadd", None),
+        ("f32", "vadd", "vln", None),
+        ("i32", "vadd", "vadd", None),
+    ],
+)
+def test_pairs_of_operations_have_the_published_cycles(
+    source: str, producer: str, consumer: str, cycles: int | None
+) -> None:
+    v = Value("v", VRegType(2048 // dtype(source).bits, dtype(source)))
+    assert vfsim.forwarding(Op(producer, (v,), results=(v,)), Op(consumer, (v,), results=(v,))) == cycles
+
+
+def test_a_value_converted_is_forwarded_by_its_new_type() -> None:
+    single, half = (Value(n, VRegType(k, dtype(n))) for n, k in (("f32", 64), ("f16", 128)))
+    narrowed = Op("vcvt", (single,), results=(half,))
+    assert vfsim.forwarding(narrowed, Op("vexp", (half,), results=(half,))) == 4
+    assert vfsim.forwarding(Op("vadd", (single,), results=(single,)), narrowed) == 3
+    assert vfsim.forwarding(Op("vadd", (single,), results=(single,)), Op("vcmp", (single,))) is None
 
 
 def test_an_instruction_without_a_destination_is_sized_by_its_source() -> None:

@@ -188,3 +188,64 @@ def test_a_scope_without_an_operation_on_registers_is_checked_too(scope: str, li
     text = f"func.func @k(%part: !pto.partition_tensor_view<32x32xf32>) {{\n{body}\nreturn\n}}"
     messages = [d.message for d in pto.verify(pto.parse(text), profile="a5") if d.severity == "error"]
     assert messages[0].startswith("stands in a vector scope"), messages
+
+
+STRICT = """pto.strict_vecscope(%x_ub, %x, %c0, %c64) {
+    ^bb0(%x: !pto.ptr<f32, ub>, %x_3: !pto.ptr<f32, gm>, %c0: index, %c64: index):
+      %m = pto.pset_b32 "PAT_ALL" : !pto.mask<b32>
+      %both:2 = scf.for %one = %c0 to %c64 step %c64 iter_args(%x_ub = %x, %size = %m)
+          -> (!pto.ptr<f32, ub>, !pto.mask<b32>) {
+        %v, %c1 = pto.vlds %x_ub[%c64] : !pto.ptr<f32, ub> -> !pto.vreg<64xf32>, !pto.ptr<f32, ub>
+        %w = pto.vneg %v, %size : !pto.vreg<64xf32>, !pto.mask<b32> -> !pto.vreg<64xf32>
+        pto.vsts %w, %c1[%one], %size : !pto.vreg<64xf32>, !pto.ptr<f32, ub>, !pto.mask<b32>
+        scf.yield %c1, %size : !pto.ptr<f32, ub>, !pto.mask<b32>
+      }
+      %v = pto.vlds %both#0[%c0] : !pto.ptr<f32, ub> -> !pto.vreg<64xf32>
+      pto.vsts %v, %x[%c0], %both#1 : !pto.vreg<64xf32>, !pto.ptr<f32, ub>, !pto.mask<b32>
+    } : (!pto.ptr<f32, ub>, !pto.ptr<f32, gm>, index, index) -> ()"""
+
+
+def strict(generic: bool) -> str:
+    text = kernel("", {"x": "f32"}).replace("pto.vecscope {\n\n    }", STRICT)
+    assert STRICT in text
+    if not generic:
+        return text
+    for short, long in (
+        ("pto.strict_vecscope(%x_ub, %x, %c0, %c64) {", '"pto.strict_vecscope"(%x_ub, %x, %c0, %c64) ({'),
+        ("} : (!pto.ptr<f32, ub>, !pto.ptr<f32, gm>, i", "}) : (!pto.ptr<f32, ub>, !pto.ptr<f32, gm>, i"),
+    ):
+        assert short in text
+        text = text.replace(short, long)
+    return text
+
+
+@pytest.mark.parametrize("generic", [False, True])
+def test_a_strict_scope_may_use_names_from_outside_for_its_own_values(generic: bool) -> None:
+    text = strict(generic)
+    x = np.arange(1024, dtype=np.float32)
+    result = executed(text, {"x": x}, everywhere=True)["x"]
+    np.testing.assert_array_equal(result, np.r_[-x[:64], -x[:64], x[128:]])
+    # Every name is one value: text that is printed has others, and reads as the same program.
+    printed = str(pto.parse(text))
+    assert "%x_2: !pto.ptr<f32, vec>" in printed and pto.parse(printed) == pto.parse(text)
+
+
+@pytest.mark.parametrize("name", ["x", "x_3", "m"])
+def test_names_of_a_strict_scope_are_defined_once(name: str) -> None:
+    text = strict(False).replace("%v = pto.vlds %both#0", f"%{name} = pto.vlds %both#0")
+    line = next(n for n, t in enumerate(text.split("\n"), 1) if "^bb0" in t)
+    where = line + 1 if name == "m" else line
+    with pytest.raises(pto.ParseError, match=rf"second definition of %{name}.* on line {where}, column"):
+        pto.parse(text)
+
+
+def test_scopes_in_the_generic_form() -> None:
+    body = '%m = pto.pset_b32 "PAT_ALL" : !pto.mask<b32>'
+    text = kernel(body, {"x": "f32"})
+    generic = text.replace("pto.vecscope {", '"pto.vecscope"() ({').replace(
+        f"{body}\n    }}", f"{body}\n    }}) : () -> ()"
+    )
+    assert pto.parse(generic) == pto.parse(text)
+    wrong = strict(True).replace("%x_3: !pto.ptr<f32, gm>, ", "")
+    with pytest.raises(pto.ParseError, match=r"4 captured value"):
+        pto.parse(wrong)

@@ -325,3 +325,19 @@ def test_legal_orders_of_scopes_give_the_bits_of_their_text(options: Options, co
             results.append(Oracle("a5", machine).run(replace(case, program=judged.resolved.program)))
         texts, *others = [{n: o.words.tobytes() for n, o in run.outputs.items()} for run in results]
         assert all(found == texts for found in others), case.index
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_flags_are_suggested_around_a_scope_and_not_inside(missing: int) -> None:
+    pipes = (("MTE2", "V"), ("V", "MTE3"))
+    flags = [flag(*ends) for ends in pipes]
+    flags[missing] = flag("MTE1", "S")
+    made = text(ALL + load("v") + store("v", "%c64"), flags=(flags[0], flags[1]))
+    line = next(n for n, text in enumerate(made.split("\n"), 1) if "pto.vecscope" in text)
+    source, target = pipes[missing]
+    found = [f for f in pto.races(pto.parse(made)) if f.missing.startswith(f"PIPE_{source} -> PIPE_{target}")]
+    where = f"{'behind' if missing else 'before'} the scope of line {line}"
+    assert found and all(where in f.missing for f in found)
+    # Nothing that orders pipes stands in a scope: there is no line to paste above an operation inside.
+    assert all(bool(f.diagnostic.fix) == bool(missing) for f in found)
+    assert not pto.races(pto.parse(text(ALL + load("v") + store("v", "%c64"))))

@@ -209,3 +209,12 @@ def test_child_modules_of_two_back_ends(body: str, inner: str, backend: str, fou
     peer = f"func.func public @peer() {{ {inner} %b = pto.reserve_buffer {FIFO} return }} }}"
     diagnostics = verify(parse(f"module {{ {first} {low} {peer} }}"), "a5")
     assert [d.rule for d in diagnostics if d.severity == "error"] == found
+
+
+@pytest.mark.parametrize(
+    "text", ['{pto.backend = "other"} {%s}', "{} {module attributes {pto.backend = 1} {%s}}"]
+)
+def test_a_back_end_is_one_that_the_assembler_has(text: str) -> None:
+    program = parse("module attributes " + text % "func.func @f() { return }")
+    (error,) = verify(program, "a5")
+    assert error.rule == "back-end" and "allowed: emitc, vpto" in error.message

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ...ir import DType, MaskType, MemRefType, Op, PtrType, ScalarType, Type, VRegType
 from ...ir.registers import BF16_PAIR
-from .micro_types import Rule, fits_lanes, lane_scalar
+from .micro_types import Rule, fits_lanes, is_unsigned, lane_scalar
 from .registers import listed
 
 #: Where a rule finds a type: an operand by its position, -1 for the first result.
@@ -30,10 +30,6 @@ def _is_float(d: DType) -> bool:
 def _is_integer(d: DType) -> bool:
     """Whether it is a number without a fraction; pairs of floats are kept as integers, too."""
     return d.is_integer and not d.pair_of
-
-
-def _unsigned(t: VRegType) -> bool:
-    return t.signless or t.dtype.kind == "uint"
 
 
 def _ends(op: Op) -> tuple[Type | None, Type | None]:
@@ -136,7 +132,7 @@ _WHOLE, _PACKED = "RAFCZ", "RAFZC"
 
 def _number(t: VRegType) -> str:
     """The element type by which integers without a sign are unsigned ones."""
-    return f"u{t.dtype.bits}" if t.dtype.is_integer and _unsigned(t) else t.dtype.name
+    return f"u{t.dtype.bits}" if t.dtype.is_integer and is_unsigned(t) else t.dtype.name
 
 
 def direction_of(source: VRegType, target: VRegType) -> Direction | str:
@@ -151,7 +147,7 @@ def direction_of(source: VRegType, target: VRegType) -> Direction | str:
         return none if saturates is None else Direction(_WHOLE, saturates)
     if _is_float(after):
         pairs = {("i16", "f16"), ("i8", "f16"), ("i16", "f32"), ("i32", "f32")}
-        fit = not _unsigned(source) and (before.name, after.name) in pairs
+        fit = not is_unsigned(source) and (before.name, after.name) in pairs
         return Direction() if fit else "si8 to f16, si16 to f16 or f32, si32 to f32"
     if before.bits == after.bits:
         return "integers of another width; bits as other elements are those of pto.vmi.vinterpret_cast"
@@ -191,7 +187,7 @@ def converted(kind: Callable[[VRegType, VRegType], str] = lambda source, target:
             yield f"got {source} to {target}; allowed: {direction}"
             return
         narrow = (source.dtype.name, _number(target), op.attrs.get("saturate")) == ("i32", "i8", "SAT")
-        if narrow and not _unsigned(source) and op.name == "vmi.vcvt":
+        if narrow and not is_unsigned(source) and op.name == "vmi.vcvt":
             yield 'got saturate = "SAT" from si32 to si8; allowed: NOSAT, or two conversions by way of si16'
         yield from _attributes(op, direction)
 
@@ -225,7 +221,7 @@ def between(sources: str, targets: str, change: str = "") -> Callable[[VRegType,
 
 
 def _kind(t: VRegType) -> str:
-    return "floats" if _is_float(t.dtype) else "unsigned" if _unsigned(t) else "signed"
+    return "floats" if _is_float(t.dtype) else "unsigned" if is_unsigned(t) else "signed"
 
 
 def same_bits(op: Op) -> Iterator[str]:
@@ -369,7 +365,7 @@ def offsets(register: int, result: int | None = None) -> Rule:
         t, data = _type(op, register), None if result is None else _type(op, result)
         if not isinstance(t, VRegType):
             return
-        if not _is_integer(t.dtype) or not _unsigned(t) or t.dtype.bits not in (16, 32):
+        if not _is_integer(t.dtype) or not is_unsigned(t) or t.dtype.bits not in (16, 32):
             yield f"got offsets in {t}; allowed: !pto.vmi.vreg<{t.lanes}xui32>, <{t.lanes}xui16>"
         if isinstance(data, VRegType) and data.lanes != t.lanes:
             yield f"got {t.lanes} offsets of {data.lanes} lanes; allowed: one for each lane"

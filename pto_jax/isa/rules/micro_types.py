@@ -79,7 +79,8 @@ def duplicated(op: Op) -> Iterator[str]:
         yield f"got {mask}; allowed: !pto.mask<b{bits}>, for elements of {target.dtype}"
 
 
-def _unsigned(t: VRegType) -> bool:
+def is_unsigned(t: VRegType) -> bool:
+    """Whether a register has integers without a sign."""
     return t.dtype.is_integer and (t.signless or t.dtype.name.startswith("u"))
 
 
@@ -105,7 +106,7 @@ def gathered(op: Op) -> Iterator[str]:
         yield f"got {target.dtype} gathered from {d}; allowed: elements of 16 or 32 bits, or bytes in 16 bits"
         return
     yield from _offsets(offsets, width, target.lanes)
-    if offsets.dtype.is_integer and not _unsigned(offsets):
+    if offsets.dtype.is_integer and not is_unsigned(offsets):
         yield f"got offsets with a sign, {offsets}; allowed: !pto.vreg<{offsets.lanes}xui{width}>"
     if mask.bits != width:
         yield f"got {mask}; allowed: !pto.mask<b{width}>"
@@ -153,7 +154,7 @@ def one_width(op: Op) -> Iterator[str]:
 def signed_counts(op: Op) -> Iterator[str]:
     """The second register has integers with a sign."""
     types = _types(op, VRegType, VRegType)
-    if types is not None and isinstance(types[1], VRegType) and _unsigned(types[1]):
+    if types is not None and isinstance(types[1], VRegType) and is_unsigned(types[1]):
         counts = types[1]
         yield f"got counts in {counts}; allowed: !pto.vreg<{counts.lanes}xsi{counts.dtype.bits}>"
 

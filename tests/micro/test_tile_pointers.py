@@ -1,0 +1,124 @@
+"""Registers in the memory of tiles: a load or a store goes on behind a tile, into the next one."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+import pto_jax as pto
+from pto_jax import oracle
+
+T, VIEW, PART = (f"!pto.{kind}<{more}4x32xf32>" for kind, more in
+                 (("tile_buf", "vec, "), ("tensor_view", ""), ("partition_tensor_view", "")))  # fmt: skip
+R, M, P = "!pto.vreg<64xf32>", "!pto.mask<b32>", "!pto.ptr<f32, ub>"
+ONE = np.arange(128, dtype=np.float32)
+TWO = 1000 + ONE
+#: Bytes that are never written on a5.
+UNWRITTEN = np.frombuffer(b"\xff" * 4, np.float32)
+
+
+def program(lines: str, placed: bool) -> pto.Program:
+    """Two tiles side by side, ``lines`` in a scope with pointers to them, and both tiles stored."""
+    indices = "".join(f"%c{n} = arith.constant {n} : index\n" for n in (0, 1, 3, 4, 32, 96, 128))
+    text = [indices, "%n32 = arith.constant 32 : i32"]
+    for k, name in enumerate("xy"):
+        address = f"addr = %at{k} " if placed else ""
+        text += [
+            f"%v{name} = pto.make_tensor_view %{name}, shape = [%c4, %c32], strides = [%c32, %c1] : {VIEW}",
+            f"%p{name} = pto.partition_view %v{name}, offsets = [%c0, %c0], sizes = [%c4, %c32]"
+            f" : {VIEW} -> {PART}",
+            f"%at{k} = arith.constant {512 * k} : i64",
+            f"%t{name} = pto.alloc_tile {address}: {T}",
+            f"pto.tload ins(%p{name} : {PART}) outs(%t{name} : {T})",
+        ]
+    text += ["pto.barrier <PIPE_ALL>", "pto.vecscope {"]
+    text += [f"%{name}_ub = pto.tile_buf_addr %t{name} : {T} -> {P}" for name in "xy"]
+    text += [f'%all = pto.pset_b32 "PAT_ALL" : {M}', f"%row, %rest = pto.plt_b32 %n32 : i32 -> {M}, i32"]
+    text += [lines, "}", "pto.barrier <PIPE_ALL>"]
+    text += [f"pto.tstore ins(%t{name} : {T}) outs(%p{name} : {PART})" for name in "xy"]
+    head = 'module attributes {pto.target_arch = "a5", pto.kernel_kind = #pto.kernel_kind<vector>} {\n'
+    arguments = "%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %n: index"
+    body = "\n".join(text)
+    return pto.parse(f"{head}func.func @k({arguments}) attributes {{pto.kernel}} {{\n{body}\nreturn\n}}\n}}")
+
+
+def results(lines: str, placed: bool = True, n: int = 4) -> np.ndarray:
+    """Both tiles behind the lines, in a row; all executors agree."""
+    made = program(lines, placed)
+    pto.verify(made, raise_on_error=True)
+    arrays = {"x": ONE, "y": TWO, "n": np.int64(n)}
+    expected = oracle.run(made, arrays)
+    kernel = pto.compile(made, warn=False)
+    with jax.enable_x64(True):
+        batch: dict[str, np.ndarray] = {name: np.stack([v, v]) for name, v in arrays.items()}
+        ways = [kernel(**arrays), kernel.eager(**arrays), jax.jit(lambda a: kernel(**a))(arrays)]
+        ways += [jax.tree.map(lambda v: v[1], jax.jit(jax.vmap(lambda a: kernel(**a)))(batch))]
+    for found in ways:
+        for name, value in expected.items():
+            assert np.asarray(found[name]).tobytes() == np.asarray(value).tobytes(), name
+    return np.concatenate([np.asarray(expected[name]).reshape(-1) for name in "xy"])
+
+
+def load(at: str, name: str = "x") -> str:
+    return f"%v = pto.vlds %{name}_ub[%{at}] : {P} -> {R}\n"
+
+
+def store(at: str, name: str = "y", mask: str = "all") -> str:
+    return f"pto.vsts %v, %{name}_ub[%{at}], %{mask} : {R}, {P}, {M}\n"
+
+
+BOTH = np.concatenate([ONE, TWO])
+
+
+def test_a_load_at_the_end_of_a_tile_has_the_next_tile_behind_it() -> None:
+    np.testing.assert_array_equal(results(load("c96") + store("c0")), np.r_[ONE, BOTH[96:160], TWO[64:]])
+
+
+def test_what_nothing_has_written_is_behind_the_last_tile() -> None:
+    behind = np.r_[TWO[96:], np.repeat(UNWRITTEN, 32)]
+    found = results(load("c96", "y") + store("c0", "x"))
+    assert found.tobytes() == np.r_[behind, ONE[64:], TWO].tobytes()
+
+
+@pytest.mark.parametrize("mask", ["all", "row"])
+def test_a_store_at_the_end_of_a_tile_goes_on_in_the_next_one(mask: str) -> None:
+    found = results(load("c0") + store("c96", "x", mask))
+    size = 64 if mask == "all" else 32
+    np.testing.assert_array_equal(found, np.r_[ONE[:96], ONE[:size], BOTH[96 + size :]])
+
+
+@pytest.mark.parametrize("rows", [0, 1, 4])
+@pytest.mark.parametrize("bound", ["n", "c4"])
+def test_rows_shorter_than_a_register_in_a_loop(rows: int, bound: str) -> None:
+    body = f"%at = arith.muli %i, %c32 : index\n{load('at')}{store('at', 'y', 'row')}"
+    found = results(f"scf.for %i = %c0 to %{bound} step %c1 {{\n{body}}}", n=rows)
+    count = 32 * (rows if bound == "n" else 4)
+    np.testing.assert_array_equal(found, np.r_[ONE, ONE[:count], TWO[count:]])
+
+
+def test_an_access_far_behind_a_tile_is_one_of_the_memory() -> None:
+    np.testing.assert_array_equal(results(load("c128") + store("c0", "x")), np.r_[TWO[:64], ONE[64:], TWO])
+
+
+def test_inactive_lanes_behind_a_tile_without_an_address_are_no_accesses() -> None:
+    found = results(load("c0") + store("c96", "x", "row"), placed=False)
+    np.testing.assert_array_equal(found, np.r_[ONE[:96], ONE[:32], TWO])
+
+
+@pytest.mark.parametrize("lines", [load("c96") + store("c0"), load("c0") + store("c96", "x")])
+def test_nothing_is_behind_a_tile_without_an_address(lines: str) -> None:
+    made = program(lines, placed=False)
+    arrays = {"x": ONE, "y": TWO, "n": np.int64(4)}
+    for run in (lambda: oracle.run(made, arrays), lambda: pto.compile(made, warn=False)(**arrays)):
+        with pytest.raises(pto.ExecutionError, match=r"of (a|the) tile.* with addr at its pto.alloc_tile"):
+            run()
+
+
+def test_the_sanitizer_says_that_bytes_behind_the_last_tile_are_undefined() -> None:
+    arrays = {"x": ONE, "y": TWO, "n": np.int64(4)}
+    report = pto.sanitize(program(load("c96", "y") + store("c0", "x"), placed=True), arrays)
+    (finding,) = report.findings
+    assert finding.op is not None and (finding.sink, finding.op.name) == ("memory", "tstore")
+    assert (len(finding.lanes), finding.total) == (32, 128)
+    assert not pto.sanitize(program(load("c96") + store("c0"), placed=True), arrays).findings
