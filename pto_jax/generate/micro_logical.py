@@ -202,7 +202,7 @@ class LogicalWriter(ScopeWriter):
         name = sample.name.removeprefix(_PREFIX)
         self.pool.masks.append(self.mask(name, self.lanes(), self.chosen(sample)))
 
-    def mask(self, name: str, lanes: int, attributes: dict[str, Any]) -> Value:
+    def mask(self, name: str, lanes: int, attributes: dict[str, str | int | None]) -> Value:
         """A mask of so many lanes by an operation, which may have other choices."""
         results: list[Type] = [MaskType(0, lanes)]
         ins = {}
@@ -224,7 +224,7 @@ class LogicalWriter(ScopeWriter):
         return self.made(_PREFIX + name, ins, results, **attributes)[0]
 
     def active(self, lanes: int) -> int:
-        """How many lanes a mask has active: none, one, all but one, all, more than there are, or any number."""
+        """How many lanes a mask has active: none, one, all but one, all, more than all, or any number."""
         return self.rng.choice((0, 1, lanes - 1, lanes, lanes + 1, lanes + 9, self.rng.randint(0, lanes)))
 
     def divisor(self, lanes: int) -> int:

@@ -104,7 +104,7 @@ class Judged:
         return any(isinstance(n, int) and n >= SECOND for n in numbers)
 
     def period(self, loop: Op) -> int:
-        """After how many trips flags and tiles by trip number repeat: what numbers of a loop are divided by."""
+        """After how many trips flags and tiles by trip number repeat: by what a loop divides numbers."""
         found = self._periods.get(id(loop))
         if found is None:
             made = {v for op in loop.walk() for v in (*op.results, *(a for r in op.regions for a in r.args))}
