@@ -70,7 +70,7 @@ class LogicalWriter(ScopeWriter):
         same = [v for v in self.pool.masks if v.type == t]
         if same and self.state.chance(0.5):
             return self.rng.choice(same)
-        made = self.mask(self.rng.choice(("create_mask", "create_group_mask", "pge")), lanes, {})
+        made = self.lane_mask(self.rng.choice(("create_mask", "create_group_mask", "pge")), lanes, {})
         self.pool.masks.append(made)
         return made
 
@@ -200,9 +200,9 @@ class LogicalWriter(ScopeWriter):
     def mask_made(self, sample: MicroSample) -> None:
         """A mask of a count, a pattern or a list."""
         name = sample.name.removeprefix(_PREFIX)
-        self.pool.masks.append(self.mask(name, self.lanes(), self.chosen(sample)))
+        self.pool.masks.append(self.lane_mask(name, self.lanes(), self.chosen(sample)))
 
-    def mask(self, name: str, lanes: int, attributes: dict[str, str | int | None]) -> Value:
+    def lane_mask(self, name: str, lanes: int, attributes: dict[str, str | int | None]) -> Value:
         """A mask of so many lanes by an operation, which may have other choices."""
         results: list[Type] = [MaskType(0, lanes)]
         ins = {}
