@@ -72,7 +72,7 @@ def _result(file: str, diagnostic: Diagnostic, rules: Sequence[str]) -> dict[str
 #: Arguments of functions as fixes have them, and the options that say the same.
 _OPTIONS = (
     (r'(\w+)="(\w+)"', r"--\1 \2"),
-    (r"(ranks|grid)=(\d+)", r"--\1 \2"),
+    (r"(ranks|grid)=(\d+)(?: \(--grid \d+\))?", r"--\1 \2"),
     (r'context=\{"(\w+)": "(\w+)"\}', r"--context \1=\2"),
     (r'peers=\{"(\w+)": \["(\w+)", (\d+)\]\}', r"--peer \1=\2:\3"),
 )
