@@ -90,7 +90,7 @@ def as_options(text: str, options: Container[str] = ("profile", "ranks", "grid")
         name = fix[1].replace("_", "-")
         return f"; try: --{name} {fix[2]}" if fix[1] in options else fix[0]
 
-    return re.sub(r'; try: (\w+)="?([\w.-]+)"?(?=$|\n)', named, text)
+    return re.sub(r'; try: (\w+)="?([\w.-]+)"?(?: \(--grid \d+\))?(?=$|\n)', named, text)
 
 
 def _bare(names: str) -> str:

@@ -156,16 +156,11 @@ def bind(
     recognised = {n: w for n, w in contexts(program, function).items() if n not in (context or {})}
     records, parts = {**recognised, **(context or {})}, dict(peers or {})
     types = {a.name: a.type for a in function.args}
-    for what, values in (("context", records), ("peers", parts)):
-        for name in values:
-            if not isinstance(types.get(name), PtrType | TensorViewType | PartitionViewType | MemRefType):
-                pointers = [n for n, t in types.items() if isinstance(t, GlobalTypes)]
-                if what == "context":
-                    pointers = [n for n in pointers if _is_record(types[n])]
-                allowed = f"{_OF[what]} of {function.name}: {', '.join(pointers) or 'none'}"
-                close = _meant(name, pointers)
-                fix = f"{what}={_quoted({close: values[name]})}" if close else ""
-                raise ArgumentError(f"{what}: got {name!r}", allowed=allowed, fix=fix)
+    _require_pointers(function, "context", records)
+    _require_pointers(function, "peers", parts)
+    both = next((n for n in parts if n in (context or {})), None)
+    if both is not None:
+        raise ArgumentError(f"context, peers: got {both!r} in both", allowed="one of them")
     bindings: dict[str, Binding] = {}
     for argument in function.args:
         name, t = argument.name, argument.type
@@ -215,6 +210,19 @@ def check_names(shared: object, context: object, peers: object) -> None:
         if values is not None and not isinstance(values, Mapping):
             got = f"{what}: got {one_of(values)}"
             raise ArgumentError(got, allowed="names of arguments to buffers", fix=f"{what}={_quoted(fix)}")
+
+
+def _require_pointers(function: Function, what: str, values: Mapping[str, Any]) -> None:
+    """ArgumentError for a name that is no argument of global memory."""
+    types = {a.name: a.type for a in function.args}
+    name = next((n for n in values if not isinstance(types.get(n), GlobalTypes)), None)
+    if name is not None:
+        pointers = [n for n, t in types.items() if isinstance(t, GlobalTypes)]
+        pointers = [n for n in pointers if what != "context" or _is_record(types[n])]
+        allowed = f"{_OF[what]} of {function.name}: {', '.join(pointers) or 'none'}"
+        close = _meant(name, pointers)
+        fix = f"{what}={_quoted({close: values[name]})}" if close else ""
+        raise ArgumentError(f"{what}: got {name!r}", allowed=allowed, fix=fix)
 
 
 def _quoted(values: Mapping[Any, Any]) -> str:

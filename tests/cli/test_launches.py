@@ -28,7 +28,7 @@ func.func @numbers(%y: !pto.ptr<f32>) attributes {pto.entry} {
 """
 FEW = (
     "k.pto:7:3: error: get_block_idx: 1 block (grid=1) writes 8 of the 32 elements of view %v (argument y); "
-    "allowed: a grid that covers it; try: grid=4 (--grid 4)"
+    "allowed: a grid that covers it; try: --grid 4"
 )
 
 

@@ -92,6 +92,10 @@ def test_a_peer_is_the_part_of_one_rank_or_of_one_for_each() -> None:
             {"ranks": 2, "context": {"a": "b"}},
             "argument .a.: got ptr<f32>; allowed: a pointer to i64: none here",
         ),
+        (
+            {"ranks": 2, "context": {"a": "b"}, "peers": {"a": ("b", 1)}},
+            "context, peers: got 'a' in both; allowed: one of them",
+        ),
         ({"shared": ("a",)}, "got no ranks; allowed: with ranks=N"),
     ],
 )
