@@ -22,6 +22,8 @@ def check(block: Span | None) -> None:
     if not path or block is None or not isinstance(path[-1], ast.With):
         return
     jump, outer = path[-1].body[-1], list(pairwise(path))[::-1]
+    while isinstance(jump, ast.With):
+        jump = jump.body[-1]
     if not isinstance(jump, _Jump):
         return
     for parent, child in outer:
