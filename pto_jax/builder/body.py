@@ -49,7 +49,7 @@ class Node:
     form: Form = "custom"
     span: Span | None = None
     #: The builder's object for an operation with regions.
-    structure: object = None
+    structure: Checked | None = None
 
     def frozen(self) -> Op:
         """The finished operation, with those of its regions."""
@@ -117,7 +117,9 @@ class Functions(Protocol):
 
 
 class Checked(Protocol):
-    """An operation with regions."""
+    """An operation with regions; a ``conditional`` one has some that the program may pass over."""
+
+    conditional: bool
 
     def check(self) -> None:
         """Raise BuildError where regions are missing."""
@@ -273,7 +275,7 @@ class Body:
     def _run_to_its_end(self, block: Block) -> None:
         """Refuse a jump out of the last region of a block, where more of the block follows it."""
         last = block.nodes[-1] if block.nodes else None
-        if last is not None and last.regions:
+        if last is not None and last.structure is not None and last.structure.conditional:
             jumps.check_taken(block.span, last.span)
 
     def abandon(self, block: Block) -> None:

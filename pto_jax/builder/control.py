@@ -126,7 +126,7 @@ def range(lower: Any, upper: Any = None, step: Any = 1, *, carried: Any = ()) ->
 class Branch(Structure):
     """A branch with ``with``; :func:`if_` makes it, and :func:`else_` its other side."""
 
-    name = "scf.if"
+    name, conditional = "scf.if", True
     usage = "with pto.if_(condition):, and with pto.else_(): directly below it where the branch gives values"
 
     def missing(self) -> str:
@@ -210,7 +210,7 @@ def _letters(count: int) -> list[str]:
 class While(Structure):
     """A loop that runs while a condition holds; :func:`while_` makes it."""
 
-    name = "scf.while"
+    name, conditional = "scf.while", True
     usage = "loop = pto.while_(x), with loop.test() as (x,): ... loop.condition(...), with loop.do() as (x,):"
 
     def missing(self) -> str:
@@ -288,7 +288,7 @@ def while_(*carried: Any) -> While:
 class Switch(Structure):
     """A choice between numbered regions; :func:`switch` makes it."""
 
-    name = "scf.index_switch"
+    name, conditional = "scf.index_switch", True
     usage = "choice = pto.switch(n), with choice.case(0): and at last with choice.default():"
 
     def missing(self) -> str:

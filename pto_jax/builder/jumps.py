@@ -22,9 +22,10 @@ def check(block: Span | None) -> None:
     if not path or block is None or not isinstance(path[-1], ast.With):
         return
     jump, outer = path[-1].body[-1], list(pairwise(path))[::-1]
+    while isinstance(jump, ast.With):
+        jump = jump.body[-1]
     if not isinstance(jump, _Jump):
         return
-    rest: Sequence[ast.stmt] = ()
     for parent, child in outer:
         passes = isinstance(parent, ast.For | ast.While)
         rest = _behind(parent, child)
@@ -32,6 +33,8 @@ def check(block: Span | None) -> None:
             break
         if passes or isinstance(parent, ast.FunctionDef):
             return
+    else:
+        return
     parts = _apart(path[-1], jump, rest) if rest and child is path[-1] else []
     _refuse(jump, block.file, without_break(parent) if isinstance(jump, ast.Break) else _text(parts))
 

@@ -395,6 +395,8 @@ class Structure:
     name = ""
     #: How the operation is written, for messages.
     usage = "with ...: and the operations of the block below it"
+    #: Whether the program decides that a region is executed.
+    conditional = False
 
     def __init__(self, ins: Sequence[Handle] = (), attributes: dict[str, Any] | None = None) -> None:
         self.body: Body = current()
@@ -545,7 +547,8 @@ class OpenRegion:
         if kind is not None:
             self._of.body.abandon(self._block)
             return
-        jumps.check(self._block.span)
+        if self._of.conditional:
+            jumps.check(self._block.span)
         self._of.close(self._block)
         if self._last:
             self._of.complete()

@@ -28,13 +28,13 @@ from ..ir import (
 from ..isa.memory_scalar import LOAD, STORE
 from ..isa.views import ADDPTR
 from ..profiles import Profile, profile_of_arch
-from . import arith, foreign, instructions
+from . import arith, instructions
 from .argument_types import as_type, member
 from .arith import as_scalar, dtype_of
 from .body import Body, Node, activate, current, flattened
 from .places import fail, here
 from .public import public
-from .values import Handle, NoAttributeError, Owner, Scope, TileHandle, View, described
+from .values import Handle, NoAttributeError, Owner, Scope, TileHandle, View, described, refuse_error
 
 # -- handles by the type of the value ----------------------------------------------------------------
 
@@ -245,7 +245,7 @@ class Building:
     ) -> None:
         try:
             if error is not None:
-                foreign.refuse(error, self.body.span.file)
+                refuse_error(error, self.body.span.file)
             else:
                 self.function = self.body.finish(self._attributes, private=self._private)
         finally:

@@ -52,6 +52,10 @@ class Event:
                 self._handle = tiles[0]
         return self._handle
 
+    def spelled(self, written: user_code.Expression | None) -> str:
+        """The name of the event in messages."""
+        return f"the event of {self.node.name}"
+
     def objection(self, written: user_code.Expression | None) -> tuple[str, str, str]:
         """Refuse an event as a value of Python; the fix computes on the tile that the instruction writes."""
         tile = self.node.outs[0] if self.node.outs else None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, Protocol
 
 from .. import isa
-from ..errors import BuildError, Diagnostic, with_article
+from ..errors import BuildError, Diagnostic, PtoError, with_article
 from ..files import user_code
 from ..ir import MemRefType, PartitionViewType, TensorViewType, TileType, Type, Value
 from ..isa.memory_scalar import TGETVAL, TSETVAL
@@ -391,3 +392,28 @@ class Indexed:
 
 def _dims(t: Type) -> tuple[int | None, ...]:
     return t.dims if isinstance(t, TensorViewType | PartitionViewType | MemRefType) else ()
+
+
+def refuse_error(error: BaseException, file: str) -> None:
+    """Raise BuildError for an error of Python or a library whose text names a class of values of programs.
+
+    All other errors are the author's. ``file`` is that of the function that is being built.
+    """
+    failed = user_code.failed(error, file) if not isinstance(error, PtoError) else None
+    if failed is None:
+        return
+    (written, in_library), tree = failed, failed[0].tree
+    classes = re.findall(r"\w+", str(error))
+    # Events are no handles, and answer in the same way.
+    answering = (v for v in written.objects() if hasattr(type(v), "objection"))
+    value: Any = next((v for v in answering if type(v).__name__ in classes), None)
+    if value is None:
+        return
+    message, allowed, fix = value.objection(written)
+    shown = isinstance(tree, ast.BinOp | ast.UnaryOp | ast.Compare) or bool(getattr(tree, "args", ()))
+    if not (in_library or isinstance(error, LookupError) or shown):
+        # What was asked of the value is in the error's own words only.
+        name, mine = type(value).__name__, value.spelled(written)
+        reason = re.sub(rf"'?\b{name}\b'?( object)?", mine, str(error).partition("\n")[0])
+        message = f"{message} ({reason})"
+    fail(message, written.span, allowed=allowed, fix=fix)

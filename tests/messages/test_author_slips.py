@@ -450,6 +450,15 @@ def test_a_jump_that_passes_nothing_over_is_allowed() -> None:
     lines = "for i in pto.range(4):\n    with pto.if_(i > 2):\n        pto.tneg(t, t)\n        continue"
     assert verified(lines) == []
     assert verified(f"{lines}\nfor j in range(4):\n    if j > 2: break\n    pto.tneg(t, t)") == []
+    # Sections are executed in any case: what is built decides Python.
+    section = 'with pto.section("vector"):\n    pto.tneg(t, t)\n    pto.tstore(w, t)\n    return'
+    assert verified(section) == []
+    assert (
+        verified('for j in range(4):\n    with pto.section("vector"):\n        pto.tneg(t, t)\n        break')
+        == []
+    )
+    with pytest.raises(pto.BuildError, match="return: got a jump"):
+        verified(textwrap.indent(section, "    ").replace("    with", "with pto.if_(n > 0):\n    with", 1))
 
 
 def test_numbers_of_numpy_beside_numbers_of_the_program_are_constants() -> None:
