@@ -564,7 +564,7 @@ def _copy(name: str, first: str, second: str, pipe: Pipe, words: str, **more: ob
         f"{spaces[first]} {spaces[second]} " + " ".join("i64" for _ in words.split()),
         pipe=pipe,
         places=(place_of(first, "read", blocks("s")), place_of(second, "write", blocks("d"), subblock=core)),
-        **more,  # type: ignore[arg-type]
+        **more,
     )
 
 
