@@ -553,7 +553,9 @@ _BURSTS = "$src , $dst , $len nburst ( $n , $s , $d ) {} : !src , !dst , !len , 
 _GROUPED_TYPES = " ".join(["i64"] * len(GROUPED_WORDS.split()))
 
 
-def _copy(name: str, first: str, second: str, pipe: Pipe, words: str, **more: object) -> MicroOperation:
+def _copy(
+    name: str, first: str, second: str, pipe: Pipe, words: str, decisions: Sequence[Decision] = ()
+) -> MicroOperation:
     """A copy of blocks of 32 bytes with gaps behind a burst."""
     spaces = {"gm": "g*", "ub": "@ub", "l1": "@l1"}
     core = (lambda call, numbers: numbers.get("sid", 0)) if first == "l1" else None
@@ -564,7 +566,7 @@ def _copy(name: str, first: str, second: str, pipe: Pipe, words: str, **more: ob
         f"{spaces[first]} {spaces[second]} " + " ".join("i64" for _ in words.split()),
         pipe=pipe,
         places=(place_of(first, "read", blocks("s")), place_of(second, "write", blocks("d"), subblock=core)),
-        **more,  # type: ignore[arg-type]
+        decisions=decisions,
     )
 
 

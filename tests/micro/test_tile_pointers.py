@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import numpy as np
 import pytest
@@ -47,11 +49,11 @@ def results(lines: str, placed: bool = True, n: int = 4) -> np.ndarray:
     """Both tiles behind the lines, in a row; all executors agree."""
     made = program(lines, placed)
     pto.verify(made, raise_on_error=True)
-    arrays = {"x": ONE, "y": TWO, "n": np.int64(n)}
+    arrays: dict[str, Any] = {"x": ONE, "y": TWO, "n": np.int64(n)}
     expected = oracle.run(made, arrays)
     kernel = pto.compile(made, warn=False)
     with jax.enable_x64(True):
-        batch: dict[str, np.ndarray] = {name: np.stack([v, v]) for name, v in arrays.items()}
+        batch = {name: np.stack([v, v]) for name, v in arrays.items()}
         ways = [kernel(**arrays), kernel.eager(**arrays), jax.jit(lambda a: kernel(**a))(arrays)]
         ways += [jax.tree.map(lambda v: v[1], jax.jit(jax.vmap(lambda a: kernel(**a)))(batch))]
     for found in ways:
