@@ -245,6 +245,8 @@ def _of_program(written: user_code.Expression, mine: str, d: DType) -> str:
         case ast.Compare(left, [ast.In()], [ast.Tuple(values) | ast.List(values)]) if values:
             return " | ".join(f"({ast.unparse(left)} == {ast.unparse(v)})" for v in values)
         case ast.IfExp(test, body, other):
+            if any(isinstance(v, TileHandle) for v in written.named()):
+                return ""
             return f"pto.select({ast.unparse(test)}, {ast.unparse(body)}, {ast.unparse(other)})"
         case ast.UnaryOp(ast.Not(), operand):
             return f"~({ast.unparse(operand)})"

@@ -148,6 +148,7 @@ def _refused(symbol: str, *, reflected: bool = False) -> Callable[..., NoReturn]
         shown = result.text if texts and result is not None else shown
         type_ = getattr(others[0], "type", None)
         fix = instead.operation(symbol, mine, self.type, other, type_, reflected=reflected)
+        fix = "" if others[0] is None or isinstance(others[0], str | list | tuple | dict) else fix
         message = f"{shown}: got the tile {mine}, which has no Python operators in a kernel"
         fail(message, allowed="instructions", fix=fix)
 
@@ -205,6 +206,9 @@ class TileHandle(Handle):
                     fix = instead.attribute(last, mine, self.type)
                     if last in ("array", "asarray") and mine.isidentifier():
                         fix = instead.printed(mine, self.type)
+                elif args and isinstance(args[-1], ast.Constant) and isa.find(f"t{last}s") is not None:
+                    number = instead.number(ast.unparse(args[-1]), self.type)
+                    fix = f"pto.t{last}s({mine}, {mine}, {number})"
                 elif isa.find(f"t{last}") is not None:
                     fix = f"pto.t{last}({mine}, {listed})"
             case ast.UnaryOp(operator, _):
@@ -394,6 +398,10 @@ def _dims(t: Type) -> tuple[int | None, ...]:
     return t.dims if isinstance(t, TensorViewType | PartitionViewType | MemRefType) else ()
 
 
+#: Classes of the builder whose objects mostly have no name.
+_UNNAMED = frozenset(("Indexed", "Loop", "Branch", "While", "Switch", "OpenRegion", "Event", "Scalar"))
+
+
 def refuse_error(error: BaseException, file: str) -> None:
     """Raise BuildError for an error of Python or a library whose text names a class of values of programs.
 
@@ -408,6 +416,9 @@ def refuse_error(error: BaseException, file: str) -> None:
     answering = (v for v in written.objects() if hasattr(type(v), "objection"))
     value: Any = next((v for v in answering if type(v).__name__ in classes), None)
     if value is None:
+        if _UNNAMED.intersection(classes) and any(isinstance(v, Handle) for v in written.objects()):
+            reason = str(error).partition("\n")[0]
+            fail(f"{written.text}: got a part of a program ({reason})", written.span, allowed="numbers of it")
         return
     message, allowed, fix = value.objection(written)
     shown = isinstance(tree, ast.BinOp | ast.UnaryOp | ast.Compare) or bool(getattr(tree, "args", ()))

@@ -82,7 +82,8 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 #: Folders of the package.
 _OWN = (f"{_PACKAGE}/", f"{_PACKAGE.parent / 'lowering'}/")
 #: Folders of Python and of what is installed.
-_INSTALLED = tuple(f"{folder}/" for folder in {*map(sysconfig.get_path, ("stdlib", "purelib", "platlib"))})
+_FOLDERS = {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
+_INSTALLED = ("<frozen ", *(f"{folder}/" for folder in _FOLDERS))
 
 
 @lru_cache(maxsize=1024)

@@ -196,7 +196,7 @@ def test_a_column_is_computed_on_as_a_row() -> None:
     [
         (lambda: ops.tadd(X[None], X), r"source 0 \(src0\): got an array of shape \(1, 16, 64\).*jax.vmap"),
         (lambda: ops.tadd(X[0], X), r"got an array of shape \(64,\).*X\[0\]\[None, :\]"),
-        (lambda: ops.tadd(X.astype(np.float64), X), r"of float64; allowed: float32.*X.astype\(np.float64\).astype"),
+        (lambda: ops.tadd(X.astype(np.float64), X), r"of float64; .*X.astype\(np.float64\).astype"),
         (lambda: ops.tadd(X > 0, X), "array of bool; allowed: float32"),
         (lambda: ops.tadd(X[:0], X), "at least one row and column"),
         (lambda: ops.tadd(X[:3, :5], X[:3, :5]), r"pad the array, .*pto.tile\(padded, valid=\(3, 5\)\)"),
