@@ -26,7 +26,7 @@ from jax import Array, lax
 from pto_jax.ir import F16, F32, DType
 
 from . import bits, formulas, platforms, slicing
-from .numerics import FORMATS, ExactFloat, FastFloat, Float, Integer, Lanewise, NativeFloat, Real
+from .numerics import FORMATS, DoubtingFloat, ExactFloat, FastFloat, Float, Integer, Lanewise, NativeFloat, Real
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float as Floating, Float32, Float64, Int, Int32, Shaped, UInt, UInt32
@@ -41,7 +41,7 @@ Step: TypeAlias = (
 #: Lines that one trip of a fold's loop takes: with more a program takes longer to compile.
 STEP = 16
 #: As STEP, of sums with a certificate, whose code is short.
-CERTIFIED_STEP = 16
+CERTIFIED_STEP = 32
 #: As STEP, of folds that are rarely executed.
 RARE_STEP = 2
 #: Parts of a row, at most, that are combined element by element.
@@ -83,6 +83,10 @@ def left_fold(
     if isinstance(a, FastFloat):
         values = a.single(source.decode(lines))
         return a.encode((jnp.sum if operation == "add" else jnp.prod)(values, axis=axis))
+    if isinstance(a, DoubtingFloat) and operation == "add":
+        start = _start(lines, operation, axis, np.float32)
+        total = _folded(partial(_certified_step, source.dtype), start, lines, axis, CERTIFIED_STEP)
+        return positive_zero(a.encode(Real(total)), F32)
     if isinstance(a, ExactFloat) and a.dtype == F32 and operation == "add" and source.dtype.name in FORMATS:
         return _certified_sums(source.dtype, axis)(lines[None])[0]
     return _careful_fold(a, source, operation, lines, axis)

@@ -496,6 +496,115 @@ class ExactFloat:
         return x
 
 
+class DoubtingFloat(ExactFloat):
+    """float32 operations of CPUs, for :mod:`.doubts`: the exact result, or a NaN that says that it may not be.
+
+    CPUs take subnormal operands for zeros and flush subnormal results, which is in doubt. So is every NaN, as
+    CPUs have several. The value of a Real is float32 here; with its rounding pending it is not subnormal.
+    Each sum and product is followed by a choice between integers, which XLA contracts no operations across.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(F32)
+
+    def decode(self, words: UInt[Array, "*shape"]) -> Real:
+        """The words as numbers."""
+        return Real(lax.bitcast_convert_type(words, np.float32))
+
+    def const(self, value: float) -> Real:
+        """A constant of shape ()."""
+        return Real(jnp.asarray(np.float32(value)), "single")
+
+    def encode(self, x: Num) -> UInt32[Array, "..."]:
+        """The words of numbers, in doubt where they are NaN."""
+        value = self.single(x)
+        return bits.where(lax.ne(value, value), bits.DOUBT, _words_of(value))
+
+    def round_to_type(self, x: Num) -> Real:
+        """The numbers themselves."""
+        return self._real(x)
+
+    def single(self, x: Num) -> Float32[Array, "..."]:
+        """The float32 values."""
+        return self._real(x).value
+
+    def words_and_value(self, x: Num) -> tuple[UInt32[Array, "*shape"], Float32[Array, "*shape"]]:
+        """The words, and numbers that are not subnormal."""
+        return self.encode(x), self._normal(x)
+
+    def add(self, x: Num, y: Num) -> Real:
+        """``x + y``; a small sum is in doubt but where the operands are opposite, or zeros."""
+        return Real(broadcast(_doubting_sum)(self.single(x), self.single(y)), "single")
+
+    def sub(self, x: Num, y: Num) -> Real:
+        """``x - y``, as the sum."""
+        return self.add(x, Real(lax.neg(self.single(y))))
+
+    def mul(self, x: Num, y: Num) -> Real:
+        """``x * y``, in doubt where it is zero and no operand is."""
+        return Real(broadcast(_doubting_product)(self._normal(x), self._normal(y)), "single")
+
+    def div(self, x: Num, y: Num) -> Real:
+        """``x / y`` in float64."""
+        return self.decode(self._in_float64(broadcast(lax.div), x, y))
+
+    def fmod(self, x: Num, y: Num) -> Real:
+        """Remainder with the dividend's sign, in float64."""
+        return self.decode(self._in_float64(broadcast(lax.rem), x, y))
+
+    def evaluate(self, function: Callable[..., Float64[Array, "..."]], *args: Num) -> Real:
+        """A float64 function of the values, rounded once; it is NaN of a NaN."""
+        return self.decode(bits.once(self._in_float64(function, *args)))
+
+    def _in_float64(self, function: Callable[..., Float64[Array, "..."]], *args: Num) -> UInt32[Array, "..."]:
+        return bits.encode32(function(*(bits.decode32(_words_of(self.single(a))) for a in args)))
+
+    def _normal(self, x: Num) -> Float32[Array, "..."]:
+        """The values, in doubt where they are subnormal."""
+        real = self._real(x)
+        if real.pending != "none":
+            return real.value
+        words = _words_of(real.value)
+        # Of a zero it is the largest integer.
+        magnitude = lax.shift_left(words, np.uint32(1)) - np.uint32(1)
+        return _of_words(bits.where(magnitude < np.uint32((1 << 24) - 1), bits.DOUBT, words))
+
+
+def _words_of(value: Float32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
+    return lax.bitcast_convert_type(value, np.uint32)
+
+
+def _of_words(words: UInt32[Array, "*shape"]) -> Float32[Array, "*shape"]:
+    return lax.bitcast_convert_type(words, np.float32)
+
+
+#: Twice 2^-100 in words: to a larger sum no subnormal operand makes a difference.
+_LARGE = np.uint32((127 - 100) << 24)
+
+
+def _doubting_sum(x: Float32[Array, "*shape"], y: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
+    u, v = _words_of(x), _words_of(y)
+    apart = lax.bitwise_xor(u, v)
+    # XLA takes the other operand for a sum with a constant zero, whatever the zeros' signs.
+    zero = bits.zero_of(apart)
+    words = _words_of(lax.add(_of_words(lax.bitwise_or(u, zero)), _of_words(lax.bitwise_or(v, zero))))
+    small = lax.lt(lax.shift_left(words, np.uint32(1)), _LARGE)
+    opposite = lax.eq(apart, np.uint32(1 << 31))
+    # As a comparison with zero it would become one of floats, which takes subnormal numbers for zeros.
+    zeros = lax.ge(lax.shift_left(lax.bitwise_or(u, v), np.uint32(1)) - np.uint32(1), np.uint32(1 << 31))
+    return _of_words(bits.where(lax.gt(small, lax.bitwise_or(opposite, zeros)), bits.DOUBT, words))
+
+
+def _doubting_product(x: Float32[Array, "*shape"], y: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
+    product = _words_of(lax.mul(x, y))
+    zeros = lax.bitwise_or(_is_zero(_words_of(x)), _is_zero(_words_of(y)))
+    return _of_words(bits.where(lax.gt(_is_zero(product), zeros), bits.DOUBT, product))
+
+
+def _is_zero(words: UInt32[Array, "*shape"]) -> Bool[Array, "*shape"]:
+    return lax.eq(lax.shift_left(words, np.uint32(1)), np.uint32(0))
+
+
 def _against_zero(mode: CmpMode, words: UInt[Array, "*shape"], d: DType) -> Bool[Array, "*shape"]:
     """Words compared with zero: the codes of one sign are a range of integers."""
     word = d.word.type
@@ -564,10 +673,14 @@ Float: TypeAlias = ExactFloat | NativeFloat | FastFloat
 
 
 @cache
-def arithmetic(dtype: DType, numerics: Numerics = "exact", native: bool = False) -> Float | Integer:
+def arithmetic(
+    dtype: DType, numerics: Numerics = "exact", native: bool = False, doubting: bool = False
+) -> Float | Integer:
     """The arithmetic of an element type; ``native`` is the exact one of code for GPUs."""
     if dtype.is_integer:
         return Integer(dtype)
     if numerics == "fast":
         return FastFloat(dtype)
-    return NativeFloat(dtype) if native and dtype.name in FORMATS else ExactFloat(dtype)
+    if native and dtype.name in FORMATS:
+        return NativeFloat(dtype)
+    return DoubtingFloat() if doubting and dtype == F32 else ExactFloat(dtype)

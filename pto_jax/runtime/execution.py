@@ -33,11 +33,13 @@ from ..lowering import (
     JaxMachine,
     Semantics,
     disjoint_parts,
+    doubts,
     independent,
     inside,
     near,
     offsets,
     plan,
+    platforms,
     spans,
     varying_axes,
 )
@@ -111,9 +113,38 @@ def execute(
     kernel: Executable, mode: Mode, prepared: Mapping[str, Any], observer: Observer | None = None
 ) -> tuple[dict[str, Any], Report, State]:
     """Execute the program on a JAX machine; traced whole under jit, executed directly when eager."""
+    if not mode.whole or mode.keep_state or not _may_doubt(kernel.semantics, prepared):
+        return executed(kernel, kernel.semantics, mode, prepared, observer)
+    if not doubts.applies(kernel.program):
+        return executed(kernel, kernel.semantics, mode, prepared, observer)
+    leaves, structure = jax.tree.flatten(dict(prepared))
+
+    def careful(*leaves: Array) -> list[Array]:
+        again = jax.tree.unflatten(structure, leaves)
+        return list(executed(kernel, kernel.semantics, mode, again)[0].values())
+
+    doubting = replace(kernel.semantics, doubting=True)
+    outputs, report, state = executed(kernel, doubting, mode, prepared)
+    results, doubted = zip(*map(doubts.looked_for, outputs.values()), strict=True)
+    settled = doubts.settled(careful)(jnp.stack(doubted), list(results), leaves)
+    return dict(zip(outputs, settled, strict=True)), report, state
+
+
+def _may_doubt(semantics: Semantics, prepared: Mapping[str, Any]) -> bool:
+    exact = semantics.numerics == "exact" and semantics.subnormals == "keep"
+    return exact and platforms.expected() == "cpu" and not _axes(prepared)
+
+
+def executed(
+    kernel: Executable,
+    semantics: Semantics,
+    mode: Mode,
+    prepared: Mapping[str, Any],
+    observer: Observer | None = None,
+) -> tuple[dict[str, Any], Report, State]:
     make = JaxMachine if observer is None else partial(ObservedMachine, observer=observer)
     machine = make(
-        kernel.semantics,
+        semantics,
         plan(kernel.program, kernel.entry, kernel.profile, kernel.grid),
         {},
         checks=mode.check != "nothing",

@@ -1,0 +1,127 @@
+"""Exact programs of float32 arithmetic, executed as CPUs compute, with a second execution where it is in doubt.
+
+CPUs under XLA take subnormal numbers for zeros, and exact arithmetic in float64 takes several times as long.
+Few programs ever meet a subnormal number. Here arithmetic is float32 (:class:`.numerics.DoubtingFloat`), and
+wherever a subnormal number could have changed a result, the result is a NaN that says so
+(:data:`.bits.DOUBT`). Operations hand it on to the buffers that the program writes. If it is in one of them,
+anywhere in a batch, the batch is executed again in float64.
+
+That is right for programs of which every operation hands doubts on or has nothing to do with them
+(:func:`applies`). A buffer may have the NaN among its own elements: then the second execution costs time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache, reduce
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+from jax.custom_batching import custom_vmap
+
+from pto_jax.ir import F32, AtomicType, Op, Program, ScalarType, dtype as find_dtype
+from pto_jax.isa import find
+from pto_jax.isa.effects import aliased, operands_of, placed, traits_of
+from pto_jax.isa.rules.typesets import element_type
+
+from . import bits
+from .numerics import FORMATS
+from .rules import KEEP_DOUBTS
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Shaped
+
+    Leaves: TypeAlias = Sequence[Shaped[Array, "..."]]
+
+#: Operations with arithmetic from which on a program takes less time so: to look for doubts takes some, too.
+LEAST = 3
+#: Parts of a buffer that are combined element by element, which takes vector instructions.
+_PARTS = 16
+#: Attributes that change no numbers.
+_HARMLESS = {"layout", "inferred_layout", "rmode", "sat_mode", "padValue"}
+
+
+@lru_cache(maxsize=1024)
+def applies(program: Program) -> bool:
+    """Whether a program is executed so: it has some arithmetic, and no operation that loses a doubt."""
+    operations = list(program.walk())
+    if program.fragment or sum(op.name in KEEP_DOUBTS for op in operations) < LEAST:
+        return False
+    types = {element_type(v.type) for op in operations for v in op.results if placed(op) is not None}
+    return all(_keeps(op) and (len(types) == 1 or not _at_address(op)) for op in operations)
+
+
+def _at_address(op: Op) -> bool:
+    """Whether a tile may lie where one of another type does."""
+    place = placed(op)
+    return place is not None and place[1] is not None
+
+
+def _keeps(op: Op) -> bool:
+    """Whether doubts in what an operation reads are in what it writes, or it reads none."""
+    traits, alias = traits_of(op), aliased(op)
+    if alias is not None:
+        return element_type(alias[0].type) == element_type(alias[1].type)
+    if not traits.effects:
+        return traits.fifo is None and traits.alias is None
+    instruction = find(op.name)
+    if instruction is None or any(e.resource not in ("tile", "global") for e in traits.effects):
+        return False
+    operands = {n: v.type for n, v in operands_of(op).items() if instruction.operand(n).role != "tmp"}
+    if not operands or any(isinstance(v.type, ScalarType) for v in op.results):
+        return False
+    types = {d for t in operands.values() if (d := element_type(t)) is not None}
+    floats = {d for d in types if d.is_float}
+    if not floats or not set(op.attrs) - {"atomicType"} <= _HARMLESS:
+        return not floats
+    if instruction.converts:
+        return op.name in KEEP_DOUBTS and all(d.name in FORMATS for d in types)
+    if op.name in KEEP_DOUBTS or op.attrs.get("atomicType") == AtomicType.ATOMIC_ADD:
+        return types == {F32}
+    return instruction.moves is not None and len(floats) == 1
+
+
+def looked_for(array: Shaped[Array, "*shape"]) -> tuple[Shaped[Array, "*shape"], Bool[Array, ""]]:
+    """A buffer that is computed once, and whether an element of it is in doubt."""
+    dtype = next((d for d in map(find_dtype, bits.DOUBTS) if d.numpy == array.dtype), None)
+    if dtype is None or not array.size:
+        return array, jnp.zeros((), bool)
+    words = bits.once(bits.raw(array))
+    distance = words.reshape(-1)
+    count = _PARTS if distance.shape[0] % _PARTS == 0 else 1
+    parts = (lax.bitwise_xor(p, bits.doubt(dtype)) for p in jnp.split(distance, count))
+    distance = reduce(lax.min, parts)
+    while distance.shape[0] % _PARTS == 0:
+        distance = reduce(lax.min, jnp.split(distance, _PARTS))
+    return bits.from_words(words, array.dtype), jnp.min(distance) == 0
+
+
+def settled(careful: Callable[..., Leaves]) -> Callable[[Any, Leaves, Leaves], Leaves]:
+    """What takes a doubt, results and arguments, and gives ``careful(*arguments)`` where there is a doubt.
+
+    Where batches are mapped over, there is one doubt for all.
+    """
+
+    @custom_vmap
+    def run(doubt: Bool[Array, "..."], results: Leaves, arguments: Leaves) -> Leaves:
+        # A user's vmap of a jitted kernel comes here outside of the 64-bit scope.
+        with bits.x64():
+            chosen: Leaves = lax.cond(
+                jnp.any(doubt), lambda _, a: careful(*a), lambda r, _: r, results, arguments
+            )
+            return chosen
+
+    @run.def_vmap
+    def _(
+        size: int, batched: Any, doubt: Bool[Array, "..."], results: Leaves, arguments: Leaves
+    ) -> tuple[Leaves, Any]:
+        mapped = jax.vmap(careful, [0 if has else None for has in batched[2]], axis_size=size)
+        every = [
+            x if has else jnp.broadcast_to(x, (size, *x.shape))
+            for x, has in zip(results, batched[1], strict=True)
+        ]
+        return settled(mapped)(doubt, every, arguments), [True] * len(every)
+
+    return run
