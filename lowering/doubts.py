@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 from jax.custom_batching import custom_vmap
 
@@ -33,12 +34,16 @@ from .rules import KEEP_DOUBTS
 if TYPE_CHECKING:
     from jaxtyping import Bool, Shaped
 
-    Leaves: TypeAlias = Sequence[Shaped[Array, "..."]]
+    Results: TypeAlias = Sequence[Shaped[Array, "..."]]
+    #: A function of arrays that gives results, and other things.
+    Execution: TypeAlias = Callable[..., tuple[Results, Any]]
 
 #: Operations with arithmetic from which on a program takes less time so: to look for doubts takes some, too.
 LEAST = 3
 #: Parts of a buffer that are combined element by element, which takes vector instructions.
 _PARTS = 16
+#: Elements of arguments from which on a single execution is worth the code of two.
+_LARGE = 1 << 20
 #: Attributes that change no numbers.
 _HARMLESS = {"layout", "inferred_layout", "rmode", "sat_mode", "padValue"}
 
@@ -83,45 +88,56 @@ def _keeps(op: Op) -> bool:
     return instruction.moves is not None and len(floats) == 1
 
 
-def looked_for(array: Shaped[Array, "*shape"]) -> tuple[Shaped[Array, "*shape"], Bool[Array, ""]]:
+def executed(careful: Execution, doubting: Execution, arguments: Sequence[Any]) -> tuple[Results, Any]:
+    """What ``careful`` gives: results, and things that have nothing to do with doubts.
+
+    A single execution of small arrays takes less time than the code of two.
+    """
+    alone = sum(np.size(x) for x in arguments) < _LARGE
+
+    def looked_through(*arguments: Any) -> tuple[Results, Any, Any]:
+        results, others = doubting(*arguments)
+        results, doubt = zip(*map(_looked_through, results), strict=True)
+        return results, jnp.any(jnp.stack(doubt)), others
+
+    result: tuple[Results, Any] = _settled(jax.jit(careful), looked_through, alone)(*arguments)
+    return result
+
+
+def _settled(careful: Execution, doubting: Callable[..., Any], alone: bool = False) -> Execution:
+    """Both executions as one, where there is a doubt for a whole batch; ``alone`` does without the second one."""
+
+    @custom_vmap
+    def run(*arguments: Any) -> tuple[Results, Any]:
+        # A user's vmap of a jitted kernel comes here outside of the 64-bit scope.
+        with bits.x64():
+            if alone:
+                return careful(*arguments)
+            results, doubt, others = doubting(*arguments)
+            return lax.cond(
+                jnp.any(doubt), lambda _, a: careful(*a)[0], lambda r, _: r, results, arguments
+            ), others
+
+    @run.def_vmap
+    def _(size: int, batched: Sequence[bool], *arguments: Any) -> tuple[tuple[Results, Any], Any]:
+        axes = [0 if has else None for has in batched]
+        mapped = (jax.vmap(f, axes, axis_size=size) for f in (careful, doubting))
+        result = _settled(*mapped)(*arguments)
+        return result, jax.tree.map(lambda _: True, result)
+
+    return run
+
+
+def _looked_through(array: Shaped[Array, "*shape"]) -> tuple[Shaped[Array, "*shape"], Bool[Array, ""]]:
     """A buffer that is computed once, and whether an element of it is in doubt."""
     dtype = next((d for d in map(find_dtype, bits.DOUBTS) if d.numpy == array.dtype), None)
     if dtype is None or not array.size:
         return array, jnp.zeros((), bool)
     words = bits.once(bits.raw(array))
-    distance = words.reshape(-1)
-    count = _PARTS if distance.shape[0] % _PARTS == 0 else 1
-    parts = (lax.bitwise_xor(p, bits.doubt(dtype)) for p in jnp.split(distance, count))
+    count = _PARTS if words.size % _PARTS == 0 else 1
+    # Of parts, as XLA would store the distances of all.
+    parts = (lax.bitwise_xor(part, bits.doubt(dtype)) for part in jnp.split(words.reshape(-1), count))
     distance = reduce(lax.min, parts)
     while distance.shape[0] % _PARTS == 0:
         distance = reduce(lax.min, jnp.split(distance, _PARTS))
     return bits.from_words(words, array.dtype), jnp.min(distance) == 0
-
-
-def settled(careful: Callable[..., Leaves]) -> Callable[[Any, Leaves, Leaves], Leaves]:
-    """What takes a doubt, results and arguments, and gives ``careful(*arguments)`` where there is a doubt.
-
-    Where batches are mapped over, there is one doubt for all.
-    """
-
-    @custom_vmap
-    def run(doubt: Bool[Array, "..."], results: Leaves, arguments: Leaves) -> Leaves:
-        # A user's vmap of a jitted kernel comes here outside of the 64-bit scope.
-        with bits.x64():
-            chosen: Leaves = lax.cond(
-                jnp.any(doubt), lambda _, a: careful(*a), lambda r, _: r, results, arguments
-            )
-            return chosen
-
-    @run.def_vmap
-    def _(
-        size: int, batched: Any, doubt: Bool[Array, "..."], results: Leaves, arguments: Leaves
-    ) -> tuple[Leaves, Any]:
-        mapped = jax.vmap(careful, [0 if has else None for has in batched[2]], axis_size=size)
-        every = [
-            x if has else jnp.broadcast_to(x, (size, *x.shape))
-            for x, has in zip(results, batched[1], strict=True)
-        ]
-        return settled(mapped)(doubt, every, arguments), [True] * len(every)
-
-    return run

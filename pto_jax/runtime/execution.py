@@ -119,15 +119,13 @@ def execute(
         return executed(kernel, kernel.semantics, mode, prepared, observer)
     leaves, structure = jax.tree.flatten(dict(prepared))
 
-    def careful(*leaves: Array) -> list[Array]:
-        again = jax.tree.unflatten(structure, leaves)
-        return list(executed(kernel, kernel.semantics, mode, again)[0].values())
+    def run(semantics: Semantics, *leaves: Array) -> tuple[tuple[Array, ...], Any]:
+        outputs, *others = executed(kernel, semantics, mode, jax.tree.unflatten(structure, leaves))
+        return tuple(outputs[name] for name in kernel.outputs), tuple(others)
 
-    doubting = replace(kernel.semantics, doubting=True)
-    outputs, report, state = executed(kernel, doubting, mode, prepared)
-    results, doubted = zip(*map(doubts.looked_for, outputs.values()), strict=True)
-    settled = doubts.settled(careful)(jnp.stack(doubted), list(results), leaves)
-    return dict(zip(outputs, settled, strict=True)), report, state
+    both = (partial(run, replace(kernel.semantics, doubting=doubting)) for doubting in (False, True))
+    outputs, (report, state) = doubts.executed(*both, leaves)
+    return dict(zip(kernel.outputs, outputs, strict=True)), report, state
 
 
 def _may_doubt(semantics: Semantics, prepared: Mapping[str, Any]) -> bool:
