@@ -30,6 +30,7 @@ from pto_jax.isa.rules.typesets import element_type
 from . import bits
 from .numerics import FORMATS
 from .rules import KEEP_DOUBTS
+from .slicing import computed_before
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Shaped
@@ -133,11 +134,15 @@ def _looked_through(array: Shaped[Array, "*shape"]) -> tuple[Shaped[Array, "*sha
     dtype = next((d for d in map(find_dtype, bits.DOUBTS) if d.numpy == array.dtype), None)
     if dtype is None or not array.size:
         return array, jnp.zeros((), bool)
-    words = bits.once(bits.raw(array))
-    count = _PARTS if words.size % _PARTS == 0 else 1
+    if dtype == F32:
+        (array,) = computed_before(array)
+    else:
+        array = bits.from_words(words := bits.once(bits.raw(array)), array.dtype)
+    flat = (array if dtype == F32 else words).reshape(-1)
+    count = _PARTS if flat.shape[0] % _PARTS == 0 else 1
     # Of parts, as XLA would store the distances of all.
-    parts = (lax.bitwise_xor(part, bits.doubt(dtype)) for part in jnp.split(words.reshape(-1), count))
+    parts = (lax.bitwise_xor(bits.raw(part), bits.doubt(dtype)) for part in jnp.split(flat, count))
     distance = reduce(lax.min, parts)
     while distance.shape[0] % _PARTS == 0:
         distance = reduce(lax.min, jnp.split(distance, _PARTS))
-    return bits.from_words(words, array.dtype), jnp.min(distance) == 0
+    return array, jnp.min(distance) == 0

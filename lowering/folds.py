@@ -26,7 +26,17 @@ from jax import Array, lax
 from pto_jax.ir import F16, F32, DType
 
 from . import bits, formulas, platforms, slicing
-from .numerics import FORMATS, DoubtingFloat, ExactFloat, FastFloat, Float, Integer, Lanewise, NativeFloat, Real
+from .numerics import (
+    FORMATS,
+    DoubtingFloat,
+    ExactFloat,
+    FastFloat,
+    Float,
+    Integer,
+    Lanewise,
+    NativeFloat,
+    Real,
+)
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float as Floating, Float32, Float64, Int, Int32, Shaped, UInt, UInt32

@@ -1,15 +1,19 @@
 """Programs that compute in float32: every element is the exact one, or in doubt, and a doubt is settled."""
 
+import zlib
 from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
 
 import jax
 import numpy as np
 import pytest
 
 import pto_jax as pto
+from benchmarks import bench_programs
 from pto_jax.examples import EXAMPLES
-from pto_jax.ir import F32
-from pto_jax.lowering import bits, doubts, formulas
+from pto_jax.ir import BF16, F32
+from pto_jax.lowering import bits, doubts, formulas, rules
 from pto_jax.lowering.numerics import DoubtingFloat, ExactFloat
 from pto_jax.runtime import execution
 
@@ -71,19 +75,86 @@ def test_a_result_is_exact_or_in_doubt(name: str) -> None:
     assert usual.sum() > 1000 and doubtful.any()
 
 
-def _doubting(example: str, arguments: tuple[np.ndarray, ...]) -> tuple[dict[str, np.ndarray], ...]:
-    """The results of an example before they are settled, and those in float64."""
-    e = EXAMPLES[example]
-    kernel = pto.compile(pto.load(e.path), grid=e.grid, warn=False)
-    assert doubts.applies(kernel.program)
-    mode = execution.Mode("nothing", keep_state=False, whole=True)
+_KINDS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]] = {
+    "plain": lambda rng, shape: rng.standard_normal(shape),
+    "small": lambda rng, shape: rng.standard_normal(shape) * 2.0 ** rng.integers(-149, -60, shape),
+    "zeros": lambda rng, shape: rng.standard_normal(shape) * rng.choice([0.0, -0.0, 1.0], shape),
+    "boundaries": lambda rng, shape: rng.choice(_EVERY, shape).view(np.float32),
+    "one subnormal": lambda rng, shape: _with_one(rng, shape, 1e-40),
+    "one NaN": lambda rng, shape: _with_one(rng, shape, np.nan),
+    "one infinity": lambda rng, shape: _with_one(rng, shape, np.inf),
+}
 
-    def run(semantics: object, *values: jax.Array) -> dict[str, jax.Array]:
-        prepared = kernel.prepared(values, {})
-        return execution.executed(kernel, semantics, mode, prepared)[0]  # type: ignore[arg-type]
 
+def _with_one(rng: np.random.Generator, shape: tuple[int, ...], value: float) -> np.ndarray:
+    x = rng.standard_normal(shape)
+    x.reshape(-1)[rng.integers(x.size)] = value
+    return x
+
+
+def _kernel(name: str) -> pto.Kernel:
+    if name in EXAMPLES:
+        return pto.compile(pto.load(EXAMPLES[name].path), grid=EXAMPLES[name].grid, warn=False)
+    return pto.compile(
+        bench_programs.chain(("tmul", "tadd", "tsub", "tdiv", "tfmod")[: int(name)]), warn=False
+    )
+
+
+def _batch(name: str, kind: str, size: int = 3) -> list[np.ndarray]:
+    rng = np.random.default_rng(zlib.crc32(f"{name} {kind}".encode()))
+    if name not in EXAMPLES:
+        return [_KINDS[kind](rng, (size, 64, 64)).astype(np.float32) for _ in range(3)]
+    arguments = [EXAMPLES[name].arguments(seed) for seed in range(size)]
+    batch = {n: np.stack([a[n] for a in arguments]) for n in arguments[0]}
+    batch["x"] = _KINDS[kind](rng, batch["x"].shape).astype(batch["x"].dtype)
+    return list(batch.values())
+
+
+@cache
+def _executions(name: str) -> tuple[Callable[..., list[jax.Array]], ...]:
+    """A program on a batch, with results as words: by one of the two executions alone, and by both."""
+    kernel, mode = _kernel(name), execution.Mode("nothing", keep_state=False, whole=True)
+
+    def alone(semantics: rules.Semantics, *values: jax.Array) -> list[jax.Array]:
+        outputs = execution.executed(kernel, semantics, mode, kernel.prepared(values, {}))[0]
+        return [bits.raw(x) for x in outputs.values()]
+
+    def both(*values: jax.Array) -> list[jax.Array]:
+        return [bits.raw(x) for x in kernel(*values).values()]
+
+    semantics = (replace(kernel.semantics, doubting=doubting) for doubting in (True, False))
+    functions = (*(partial(alone, s) for s in semantics), both)
+    return tuple(jax.jit(jax.vmap(f)) for f in functions)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", _KINDS)
+@pytest.mark.parametrize("name", ["rmsnorm", "grid_reduction", "4"])
+def test_programs_are_exact_or_in_doubt_and_settled(name: str, kind: str) -> None:
     with bits.x64():
-        return tuple(
-            {n: np.asarray(v) for n, v in jax.jit(lambda *v, s=s: run(s, *v))(*arguments).items()}
-            for s in (execution.replace(kernel.semantics, doubting=True), kernel.semantics)
-        )
+        executions = [f(*_batch(name, kind)) for f in _executions(name)]
+    for x, y, z in zip(*(map(np.asarray, e) for e in executions), strict=True):
+        doubtful = x == bits.doubt(F32 if x.dtype == np.uint32 else BF16)
+        np.testing.assert_array_equal(x[~doubtful], y[~doubtful])
+        assert not doubtful.any() or kind not in ("plain", "zeros")
+        np.testing.assert_array_equal(z, y)
+
+
+def test_batches_of_batches_share_what_they_share() -> None:
+    kernel = _kernel("4")
+    x, y, z = (np.ones((2, 3, 64, 64), np.float32) for _ in range(3))
+    y[1, 2, 5, 7] = 1e-40
+    nested = jax.vmap(jax.vmap(kernel), (0, 0, None))(x, y, z[0])
+    single = [kernel(*(v[i, j] for v in (x, y, z)))["z"] for i in range(2) for j in range(3)]
+    np.testing.assert_array_equal(np.asarray(nested["z"]).reshape(6, -1), np.stack(single).reshape(6, -1))
+
+
+def test_only_programs_that_keep_every_doubt_are_executed_so() -> None:
+    for name, applies in {"rmsnorm": True, "grid_reduction": True, "softmax": False, "topk": False}.items():
+        assert doubts.applies(_kernel(name).program) is applies
+    text = str(bench_programs.chain(("tmul", "tadd", "tadd")))
+    assert doubts.applies(pto.parse(text))
+    for instruction in ("tmax", "tmin"):
+        assert not doubts.applies(pto.parse(text.replace("pto.tmul", f"pto.{instruction}")))
+    assert not doubts.applies(pto.parse(text.replace("f32", "f16")))
+    assert not doubts.applies(pto.parse(str(bench_programs.chain(("tadd",)))))
