@@ -1,4 +1,4 @@
-"""Exact programs of float32 arithmetic, executed as CPUs compute, with a second execution where it is in doubt.
+"""Exact programs of float32 arithmetic, as CPUs compute it; a second execution where that is in doubt.
 
 CPUs under XLA take subnormal numbers for zeros, and exact arithmetic in float64 takes several times as long.
 Few programs ever meet a subnormal number. Here arithmetic is float32 (:class:`.numerics.DoubtingFloat`), and
@@ -94,36 +94,37 @@ def executed(careful: Execution, doubting: Execution, arguments: Sequence[Any]) 
 
     A single execution of small arrays takes less time than the code of two.
     """
-    alone = sum(np.size(x) for x in arguments) < _LARGE
 
-    def looked_through(*arguments: Any) -> tuple[Results, Any, Any]:
+    def looked_through(*arguments: Any) -> tuple[Results, Any]:
         results, others = doubting(*arguments)
-        results, doubt = zip(*map(_looked_through, results), strict=True)
-        return results, jnp.any(jnp.stack(doubt)), others
+        pairs = [_looked_through(x) for x in results]
+        return tuple(x for x, _ in pairs), (jnp.any(jnp.stack([doubt for _, doubt in pairs])), others)
 
+    alone = sum(np.size(x) for x in arguments) < _LARGE
     result: tuple[Results, Any] = _settled(jax.jit(careful), looked_through, alone)(*arguments)
     return result
 
 
-def _settled(careful: Execution, doubting: Callable[..., Any], alone: bool = False) -> Execution:
-    """Both executions as one, where there is a doubt for a whole batch; ``alone`` does without the second one."""
+def _settled(careful: Execution, doubting: Execution, alone: bool = False) -> Execution:
+    """Both executions, with one decision for a whole batch; ``alone``: the careful one outside of batches."""
+
+    def chosen(*arguments: Any) -> tuple[Results, Any]:
+        results, (doubt, others) = doubting(*arguments)
+        both = (lambda _, arguments: careful(*arguments)[0]), (lambda results, _: results)
+        return lax.cond(jnp.any(doubt), *both, results, arguments), others
 
     @custom_vmap
     def run(*arguments: Any) -> tuple[Results, Any]:
         # A user's vmap of a jitted kernel comes here outside of the 64-bit scope.
         with bits.x64():
-            if alone:
-                return careful(*arguments)
-            results, doubt, others = doubting(*arguments)
-            return lax.cond(
-                jnp.any(doubt), lambda _, a: careful(*a)[0], lambda r, _: r, results, arguments
-            ), others
+            return careful(*arguments) if alone else chosen(*arguments)
 
     @run.def_vmap
     def _(size: int, batched: Sequence[bool], *arguments: Any) -> tuple[tuple[Results, Any], Any]:
-        axes = [0 if has else None for has in batched]
-        mapped = (jax.vmap(f, axes, axis_size=size) for f in (careful, doubting))
-        result = _settled(*mapped)(*arguments)
+        careful_batch, doubting_batch = (
+            jax.vmap(f, [0 if has else None for has in batched], axis_size=size) for f in (careful, doubting)
+        )
+        result = _settled(careful_batch, doubting_batch)(*arguments)
         return result, jax.tree.map(lambda _: True, result)
 
     return run
@@ -134,15 +135,12 @@ def _looked_through(array: Shaped[Array, "*shape"]) -> tuple[Shaped[Array, "*sha
     dtype = next((d for d in map(find_dtype, bits.DOUBTS) if d.numpy == array.dtype), None)
     if dtype is None or not array.size:
         return array, jnp.zeros((), bool)
-    if dtype == F32:
-        (array,) = computed_before(array)
-    else:
-        array = bits.from_words(words := bits.once(bits.raw(array)), array.dtype)
-    flat = (array if dtype == F32 else words).reshape(-1)
-    count = _PARTS if flat.shape[0] % _PARTS == 0 else 1
+    # Slices of numbers of 16 bits are slices of wider ones on CPUs.
+    read = computed_before(array)[0] if dtype == F32 else bits.once(bits.raw(array))
+    count = _PARTS if read.size % _PARTS == 0 else 1
     # Of parts, as XLA would store the distances of all.
-    parts = (lax.bitwise_xor(bits.raw(part), bits.doubt(dtype)) for part in jnp.split(flat, count))
-    distance = reduce(lax.min, parts)
+    parts = jnp.split(read.reshape(-1), count)
+    distance = reduce(lax.min, (lax.bitwise_xor(bits.raw(part), bits.doubt(dtype)) for part in parts))
     while distance.shape[0] % _PARTS == 0:
         distance = reduce(lax.min, jnp.split(distance, _PARTS))
-    return array, jnp.min(distance) == 0
+    return bits.from_words(read, array.dtype), jnp.min(distance) == 0

@@ -497,7 +497,7 @@ class ExactFloat:
 
 
 class DoubtingFloat(ExactFloat):
-    """float32 operations of CPUs, for :mod:`.doubts`: the exact result, or a NaN that says that it may not be.
+    """float32 operations of CPUs, for :mod:`.doubts`: the exact result, or a NaN where it may be another.
 
     CPUs take subnormal operands for zeros and flush subnormal results, which is in doubt. So is every NaN, as
     CPUs have several. The value of a Real is float32 here; with its rounding pending it is not subnormal.

@@ -179,7 +179,7 @@ class Context:
 
 Rule: TypeAlias = "Callable[[Context, Inputs], Mapping[str, Output]]"
 RULES: dict[str, Rule] = {}
-#: Instructions whose results are in doubt wherever an operand is that they are computed from (:mod:`.doubts`).
+#: Instructions whose results are in doubt wherever one of their operands is (:mod:`.doubts`).
 KEEP_DOUBTS: set[str] = set()
 
 

@@ -113,24 +113,25 @@ def execute(
     kernel: Executable, mode: Mode, prepared: Mapping[str, Any], observer: Observer | None = None
 ) -> tuple[dict[str, Any], Report, State]:
     """Execute the program on a JAX machine; traced whole under jit, executed directly when eager."""
-    if not mode.whole or mode.keep_state or not _may_doubt(kernel.semantics, prepared):
-        return executed(kernel, kernel.semantics, mode, prepared, observer)
-    if not doubts.applies(kernel.program):
+    if not _may_doubt(kernel, mode, prepared):
         return executed(kernel, kernel.semantics, mode, prepared, observer)
     leaves, structure = jax.tree.flatten(dict(prepared))
 
-    def run(semantics: Semantics, *leaves: Array) -> tuple[tuple[Array, ...], Any]:
-        outputs, *others = executed(kernel, semantics, mode, jax.tree.unflatten(structure, leaves))
-        return tuple(outputs[name] for name in kernel.outputs), tuple(others)
+    def run(doubting: bool, *leaves: Array) -> tuple[tuple[Array, ...], tuple[Report, State]]:
+        semantics, again = replace(kernel.semantics, doubting=doubting), jax.tree.unflatten(structure, leaves)
+        outputs, report, state = executed(kernel, semantics, mode, again)
+        return tuple(outputs[name] for name in kernel.outputs), (report, state)
 
-    both = (partial(run, replace(kernel.semantics, doubting=doubting)) for doubting in (False, True))
-    outputs, (report, state) = doubts.executed(*both, leaves)
+    outputs, (report, state) = doubts.executed(partial(run, False), partial(run, True), leaves)
     return dict(zip(kernel.outputs, outputs, strict=True)), report, state
 
 
-def _may_doubt(semantics: Semantics, prepared: Mapping[str, Any]) -> bool:
-    exact = semantics.numerics == "exact" and semantics.subnormals == "keep"
-    return exact and platforms.expected() == "cpu" and not _axes(prepared)
+def _may_doubt(kernel: Executable, mode: Mode, prepared: Mapping[str, Any]) -> bool:
+    """Whether the program is executed as :mod:`..lowering.doubts` says."""
+    exact = kernel.semantics.numerics == "exact" and kernel.semantics.subnormals == "keep"
+    results = mode.whole and not mode.keep_state and kernel.outputs
+    here = platforms.expected() == "cpu" and not _axes(prepared)
+    return bool(exact and results and here) and doubts.applies(kernel.program)
 
 
 def executed(
@@ -140,6 +141,7 @@ def executed(
     prepared: Mapping[str, Any],
     observer: Observer | None = None,
 ) -> tuple[dict[str, Any], Report, State]:
+    """The program under some semantics: outputs by name, run-time rules, and the final state."""
     make = JaxMachine if observer is None else partial(ObservedMachine, observer=observer)
     machine = make(
         semantics,
