@@ -101,7 +101,7 @@ def executed(careful: Execution, doubting: Execution, arguments: Sequence[Any]) 
         return tuple(x for x, _ in pairs), (jnp.any(jnp.stack([doubt for _, doubt in pairs])), others)
 
     alone = sum(np.size(x) for x in arguments) < _LARGE
-    result: tuple[Results, Any] = _settled(jax.jit(careful), looked_through, alone)(*arguments)
+    result: tuple[Results, Any] = _settled(jax.jit(careful), jax.jit(looked_through), alone)(*arguments)
     return result
 
 
