@@ -133,6 +133,12 @@ def settle32(r: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
     return lax.select(_is_tiny(r), small, lax.convert_element_type(single, np.float64))
 
 
+def settle_sum(r: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
+    """:func:`settle32` for sums of numbers of that grid: below the normal range they are on it already."""
+    normal = lax.convert_element_type(lax.convert_element_type(r, np.float32), np.float64)
+    return lax.select(_is_tiny(r), r, normal)
+
+
 def settle32_apart(r: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
     """:func:`settle32` for GPUs, where XLA drops a conversion to float32 and back: words stand in between."""
     return decode32(encode32(r))

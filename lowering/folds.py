@@ -39,7 +39,7 @@ from .numerics import (
 )
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float as Floating, Float32, Float64, Int, Int32, Shaped, UInt, UInt32
+    from jaxtyping import Bool, Float as Floating, Float32, Int, Int32, Shaped, UInt, UInt32
 
     from .bits import Size
 
@@ -222,7 +222,7 @@ def _step(a: ExactFloat | NativeFloat, source: Float, operation: Operation) -> S
         return lambda x, word: a.round_to_type(getattr(a, operation)(Real(x), source.decode(word))).value
     if operation == "mul":
         return lambda x, word: bits.settle32(lax.mul(x, bits.decode(word, source.dtype)))
-    return lambda x, word: _settle_sum(lax.add(x, bits.decode(word, source.dtype)))
+    return lambda x, word: bits.settle_sum(lax.add(x, bits.decode(word, source.dtype)))
 
 
 def _step_half(operation: Operation) -> Step:
@@ -248,12 +248,6 @@ def _step_half(operation: Operation) -> Step:
         return lax.select(lax.lt(magnitude, np.uint32(113 << 23)), small, normal)
 
     return step
-
-
-def _settle_sum(r: Float64[Array, " lanes"]) -> Float64[Array, " lanes"]:
-    """:func:`bits.settle32` for sums: below the normal range they are on the grid already."""
-    normal = lax.convert_element_type(lax.convert_element_type(r, np.float32), np.float64)
-    return lax.select(lax.lt(lax.abs(r), np.float64(2.0**-126)), r, normal)
 
 
 def integer_fold(operation: Operation, lines: UInt[Array, "_ _"], axis: int = 0) -> UInt[Array, " lanes"]:

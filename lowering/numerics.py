@@ -41,12 +41,12 @@ class Real(NamedTuple):
     """A float64 value of the exact arithmetic.
 
     ``pending`` is the rounding it still needs: "none" for a decoded or settled value, "single" for the
-    result of an operation that hardware does in float32, "direct" for a float64 evaluation that is
-    rounded once, to the element type.
+    result of an operation that hardware does in float32 ("sum": of an addition), "direct" for a float64
+    evaluation that is rounded once, to the element type.
     """
 
     value: Float64[Array, "..."]
-    pending: Literal["none", "single", "direct"] = "none"
+    pending: Literal["none", "single", "sum", "direct"] = "none"
 
 
 #: A number of some arithmetic: Real, a float32 array or an integer array.
@@ -389,8 +389,6 @@ class ExactFloat:
 
     def __init__(self, dtype: DType) -> None:
         self.dtype = dtype
-        #: Formats below 16 bits are evaluated exactly and rounded once, straight to the format.
-        self._evaluation: Literal["single", "direct"] = "single" if dtype.bits >= 16 else "direct"
 
     def decode(self, words: UInt[Array, "..."]) -> Real:
         """The decoded float64 values of words, no rounding pending."""
@@ -403,7 +401,7 @@ class ExactFloat:
     def encode(self, x: Num) -> UInt[Array, "..."]:
         """Words of the element type; of 16-bit formats after the pending rounding to float32."""
         real = self._real(x)
-        if real.pending == "single" and self.dtype != F32:
+        if real.pending in ("single", "sum") and self.dtype != F32:
             return bits.narrow(bits.encode32(real.value), self.dtype)
         words = bits.result(bits.encode(real.value, self.dtype), self.dtype)
         return bits.once(words) if real.pending == "direct" else words
@@ -419,7 +417,7 @@ class ExactFloat:
         real = self._real(x)
         if real.pending == "none" or self.dtype.bits < 16:
             return real.value
-        return bits.settle32(real.value)
+        return (bits.settle_sum if real.pending == "sum" else bits.settle32)(real.value)
 
     def words_and_value(self, x: Num) -> tuple[UInt32[Array, "*shape"], Float64[Array, "*shape"]]:
         """:meth:`encode` and :meth:`single` of a float32 result at once."""
@@ -435,11 +433,11 @@ class ExactFloat:
 
     def add(self, x: Num, y: Num) -> Real:
         """``x + y``, its rounding pending."""
-        return self._operate(_sum, x, y)
+        return self._operate(_sum, x, y, "sum")
 
     def sub(self, x: Num, y: Num) -> Real:
         """``x - y``, its rounding pending."""
-        return self._operate(lambda u, v: _sum(u, lax.neg(v)), x, y)
+        return self._operate(lambda u, v: _sum(u, lax.neg(v)), x, y, "sum")
 
     def mul(self, x: Num, y: Num) -> Real:
         """``x * y``, its rounding pending."""
@@ -487,8 +485,10 @@ class ExactFloat:
         v = self.single(x)
         return v != v
 
-    def _operate(self, op: Lanewise, x: Num, y: Num) -> Real:
-        return Real(broadcast(op)(self.single(x), self.single(y)), self._evaluation)
+    def _operate(self, op: Lanewise, x: Num, y: Num, of: Literal["single", "sum"] = "single") -> Real:
+        # Formats below 16 bits are evaluated exactly and rounded once, straight to the format.
+        pending = of if self.dtype.bits >= 16 else "direct"
+        return Real(broadcast(op)(self.single(x), self.single(y)), pending)
 
     @staticmethod
     def _real(x: Num) -> Real:
