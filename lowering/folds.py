@@ -50,8 +50,8 @@ Step: TypeAlias = (
 )
 #: Lines that one trip of a fold's loop takes: with more a program takes longer to compile.
 STEP = 16
-#: As STEP, of sums with a certificate, whose code is short.
-CERTIFIED_STEP = 32
+#: As STEP, of sums with a certificate, whose code is short, and where there is no other code for them.
+CERTIFIED_STEP, ONLY_CERTIFIED_STEP = 16, 32
 #: As STEP, of folds that are rarely executed.
 RARE_STEP = 2
 #: Parts of a row, at most, that are combined element by element.
@@ -95,7 +95,7 @@ def left_fold(
         return a.encode((jnp.sum if operation == "add" else jnp.prod)(values, axis=axis))
     if isinstance(a, DoubtingFloat) and operation == "add":
         start = _start(lines, operation, axis, np.float32)
-        total = _folded(partial(_certified_step, source.dtype), start, lines, axis, CERTIFIED_STEP)
+        total = _folded(partial(_certified_step, source.dtype), start, lines, axis, ONLY_CERTIFIED_STEP)
         return positive_zero(a.encode(Real(total)), F32)
     if isinstance(a, ExactFloat) and a.dtype == F32 and operation == "add" and source.dtype.name in FORMATS:
         return _certified_sums(source.dtype, axis)(lines[None])[0]
