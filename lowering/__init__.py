@@ -6,6 +6,7 @@ if __name__ != "pto_jax.lowering":
 
 from pto_jax.isa import load_families
 
+from . import doubts as doubts, platforms as platforms
 from .machine.control_flow import varying_axes as varying_axes
 from .machine.grid import disjoint_parts as disjoint_parts
 from .machine.pieces import Buffers as Buffers, Source as Source

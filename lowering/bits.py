@@ -71,7 +71,9 @@ _ABS = U32(0x7FFFFFFF)
 _SIGN = U32(0x80000000)
 _INF = U32(0x7F800000)
 #: A NaN that no instruction makes; a sum that it is added to keeps its bits, but for the sign.
-DOUBT = U32(0x7FD5A5A5)
+DOUBT = U32(0x7FD50000)
+#: The same by format.
+DOUBTS = {"f32": int(DOUBT), "bf16": 0x7FD5, "f16": 0x7EA8}
 _EVEN = lax.RoundingMethod.TO_NEAREST_EVEN
 
 
@@ -131,6 +133,12 @@ def settle32(r: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
     return lax.select(_is_tiny(r), small, lax.convert_element_type(single, np.float64))
 
 
+def settle_sum(r: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
+    """:func:`settle32` for sums of numbers of that grid: below the normal range they are on it already."""
+    normal = lax.convert_element_type(lax.convert_element_type(r, np.float32), np.float64)
+    return lax.select(_is_tiny(r), r, normal)
+
+
 def settle32_apart(r: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
     """:func:`settle32` for GPUs, where XLA drops a conversion to float32 and back: words stand in between."""
     return decode32(encode32(r))
@@ -175,6 +183,11 @@ def is_nan(words: UInt[Array, "*shape"], dtype: DType) -> Bool[Array, "*shape"]:
     """Which words of a float format with infinities encode a NaN, bool of the words' shape."""
     infinity = words.dtype.type(((1 << dtype.exponent) - 1) << dtype.mantissa)
     return lax.gt(lax.bitwise_and(words, ~dtype_sign(dtype)), infinity)
+
+
+def doubt(dtype: DType) -> np.unsignedinteger:
+    """The NaN of a format of :data:`DOUBTS` that says that a number is in doubt."""
+    return dtype.word.type(DOUBTS[dtype.name])
 
 
 def odd32(r: Float64[Array, "*shape"]) -> UInt32[Array, "*shape"]:

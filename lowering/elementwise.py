@@ -117,7 +117,7 @@ _function("tlog", jnp.log)
 _function("tsqrt", lax.sqrt)
 
 
-@rule("trsqrt")
+@rule("trsqrt", keeps_doubts=True)
 def _trsqrt(c: Context, inputs: Inputs) -> Outputs:
     """The precise form of a5 divides by the root, each rounded; the others round once."""
     a, x = c.arithmetic(), number(c, inputs, "src")
@@ -246,7 +246,7 @@ def _numbers(c: Context, inputs: Inputs) -> Words | Word:
     return irregular.source(c, inputs, "src") if c.dtype("dst").pair_of else operand(c, inputs, "src")
 
 
-@rule("tcvt")
+@rule("tcvt", keeps_doubts=True)
 def _tcvt(c: Context, inputs: Inputs) -> Outputs:
     """Hardware iterates over dst's valid region, the simulator over src's."""
     src, dst, mode = unpaired(c.dtype("src")), unpaired(c.dtype("dst")), c.attrs["rmode"]
@@ -263,6 +263,9 @@ def _tcvt(c: Context, inputs: Inputs) -> Outputs:
     elif new is None:
         new = convert.hardware(words, src, dst, how, mode, saturate)
     new = flush(c, new, dst)
+    if c.semantics.doubting:
+        # A NaN is in doubt, as every result of float32 arithmetic that is one.
+        new = bits.where(bits.is_nan(words, src), bits.doubt(dst), new)
     if simulated:
         return {"dst": region.within(c, inputs, new, region="src")}
     if dst != c.dtype("dst"):

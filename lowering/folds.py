@@ -26,10 +26,20 @@ from jax import Array, lax
 from pto_jax.ir import F16, F32, DType
 
 from . import bits, formulas, platforms, slicing
-from .numerics import FORMATS, ExactFloat, FastFloat, Float, Integer, Lanewise, NativeFloat, Real
+from .numerics import (
+    FORMATS,
+    DoubtingFloat,
+    ExactFloat,
+    FastFloat,
+    Float,
+    Integer,
+    Lanewise,
+    NativeFloat,
+    Real,
+)
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float as Floating, Float32, Float64, Int, Int32, Shaped, UInt, UInt32
+    from jaxtyping import Bool, Float as Floating, Float32, Int, Int32, Shaped, UInt, UInt32
 
     from .bits import Size
 
@@ -40,8 +50,8 @@ Step: TypeAlias = (
 )
 #: Lines that one trip of a fold's loop takes: with more a program takes longer to compile.
 STEP = 16
-#: As STEP, of sums with a certificate, whose code is short.
-CERTIFIED_STEP = 16
+#: As STEP, of sums with a certificate, whose code is short, and where there is no other code for them.
+CERTIFIED_STEP, ONLY_CERTIFIED_STEP = 16, 32
 #: As STEP, of folds that are rarely executed.
 RARE_STEP = 2
 #: Parts of a row, at most, that are combined element by element.
@@ -83,6 +93,10 @@ def left_fold(
     if isinstance(a, FastFloat):
         values = a.single(source.decode(lines))
         return a.encode((jnp.sum if operation == "add" else jnp.prod)(values, axis=axis))
+    if isinstance(a, DoubtingFloat) and operation == "add":
+        start = _start(lines, operation, axis, np.float32)
+        total = _folded(partial(_certified_step, source.dtype), start, lines, axis, ONLY_CERTIFIED_STEP)
+        return positive_zero(a.encode(Real(total)), F32)
     if isinstance(a, ExactFloat) and a.dtype == F32 and operation == "add" and source.dtype.name in FORMATS:
         return _certified_sums(source.dtype, axis)(lines[None])[0]
     return _careful_fold(a, source, operation, lines, axis)
@@ -208,7 +222,7 @@ def _step(a: ExactFloat | NativeFloat, source: Float, operation: Operation) -> S
         return lambda x, word: a.round_to_type(getattr(a, operation)(Real(x), source.decode(word))).value
     if operation == "mul":
         return lambda x, word: bits.settle32(lax.mul(x, bits.decode(word, source.dtype)))
-    return lambda x, word: _settle_sum(lax.add(x, bits.decode(word, source.dtype)))
+    return lambda x, word: bits.settle_sum(lax.add(x, bits.decode(word, source.dtype)))
 
 
 def _step_half(operation: Operation) -> Step:
@@ -234,12 +248,6 @@ def _step_half(operation: Operation) -> Step:
         return lax.select(lax.lt(magnitude, np.uint32(113 << 23)), small, normal)
 
     return step
-
-
-def _settle_sum(r: Float64[Array, " lanes"]) -> Float64[Array, " lanes"]:
-    """:func:`bits.settle32` for sums: below the normal range they are on the grid already."""
-    normal = lax.convert_element_type(lax.convert_element_type(r, np.float32), np.float64)
-    return lax.select(lax.lt(lax.abs(r), np.float64(2.0**-126)), r, normal)
 
 
 def integer_fold(operation: Operation, lines: UInt[Array, "_ _"], axis: int = 0) -> UInt[Array, " lanes"]:

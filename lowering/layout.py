@@ -343,7 +343,7 @@ def _pad(c: Context) -> np.unsignedinteger:
     return memory.pad_word(t.dtype, t.pad, c.profile)
 
 
-@rule("tfillpad", "tfillpad_inplace", "tfillpad_expand")
+@rule("tfillpad", "tfillpad_inplace", "tfillpad_expand", keeps_doubts=True)
 def _tfillpad(c: Context, inputs: Inputs) -> Outputs:
     """The simulator fills all of dst, hardware the rows that are valid in it; nothing if dst is empty."""
     t, old = c.tile("dst"), region.lanes(inputs, "dst").words

@@ -41,12 +41,12 @@ class Real(NamedTuple):
     """A float64 value of the exact arithmetic.
 
     ``pending`` is the rounding it still needs: "none" for a decoded or settled value, "single" for the
-    result of an operation that hardware does in float32, "direct" for a float64 evaluation that is
-    rounded once, to the element type.
+    result of an operation that hardware does in float32 ("sum": of an addition), "direct" for a float64
+    evaluation that is rounded once, to the element type.
     """
 
     value: Float64[Array, "..."]
-    pending: Literal["none", "single", "direct"] = "none"
+    pending: Literal["none", "single", "sum", "direct"] = "none"
 
 
 #: A number of some arithmetic: Real, a float32 array or an integer array.
@@ -389,8 +389,6 @@ class ExactFloat:
 
     def __init__(self, dtype: DType) -> None:
         self.dtype = dtype
-        #: Formats below 16 bits are evaluated exactly and rounded once, straight to the format.
-        self._evaluation: Literal["single", "direct"] = "single" if dtype.bits >= 16 else "direct"
 
     def decode(self, words: UInt[Array, "..."]) -> Real:
         """The decoded float64 values of words, no rounding pending."""
@@ -403,7 +401,7 @@ class ExactFloat:
     def encode(self, x: Num) -> UInt[Array, "..."]:
         """Words of the element type; of 16-bit formats after the pending rounding to float32."""
         real = self._real(x)
-        if real.pending == "single" and self.dtype != F32:
+        if real.pending in ("single", "sum") and self.dtype != F32:
             return bits.narrow(bits.encode32(real.value), self.dtype)
         words = bits.result(bits.encode(real.value, self.dtype), self.dtype)
         return bits.once(words) if real.pending == "direct" else words
@@ -419,7 +417,7 @@ class ExactFloat:
         real = self._real(x)
         if real.pending == "none" or self.dtype.bits < 16:
             return real.value
-        return bits.settle32(real.value)
+        return (bits.settle_sum if real.pending == "sum" else bits.settle32)(real.value)
 
     def words_and_value(self, x: Num) -> tuple[UInt32[Array, "*shape"], Float64[Array, "*shape"]]:
         """:meth:`encode` and :meth:`single` of a float32 result at once."""
@@ -435,11 +433,11 @@ class ExactFloat:
 
     def add(self, x: Num, y: Num) -> Real:
         """``x + y``, its rounding pending."""
-        return self._operate(_sum, x, y)
+        return self._operate(_sum, x, y, "sum")
 
     def sub(self, x: Num, y: Num) -> Real:
         """``x - y``, its rounding pending."""
-        return self._operate(lambda u, v: _sum(u, lax.neg(v)), x, y)
+        return self._operate(lambda u, v: _sum(u, lax.neg(v)), x, y, "sum")
 
     def mul(self, x: Num, y: Num) -> Real:
         """``x * y``, its rounding pending."""
@@ -487,13 +485,124 @@ class ExactFloat:
         v = self.single(x)
         return v != v
 
-    def _operate(self, op: Lanewise, x: Num, y: Num) -> Real:
-        return Real(broadcast(op)(self.single(x), self.single(y)), self._evaluation)
+    def _operate(self, op: Lanewise, x: Num, y: Num, of: Literal["single", "sum"] = "single") -> Real:
+        # Formats below 16 bits are evaluated exactly and rounded once, straight to the format.
+        pending = of if self.dtype.bits >= 16 else "direct"
+        return Real(broadcast(op)(self.single(x), self.single(y)), pending)
 
     @staticmethod
     def _real(x: Num) -> Real:
         assert isinstance(x, Real)
         return x
+
+
+class DoubtingFloat(ExactFloat):
+    """float32 operations of CPUs, for :mod:`.doubts`: the exact result, or a NaN where it may be another.
+
+    CPUs take subnormal operands for zeros and flush subnormal results, which is in doubt. So is every NaN, as
+    CPUs have several. The value of a Real is float32 here; with its rounding pending it is not subnormal.
+    Each sum and product is followed by a choice between integers, which XLA contracts no operations across.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(F32)
+
+    def decode(self, words: UInt[Array, "*shape"]) -> Real:
+        """The words as numbers."""
+        return Real(lax.bitcast_convert_type(words, np.float32))
+
+    def const(self, value: float) -> Real:
+        """A constant of shape ()."""
+        return Real(jnp.asarray(np.float32(value)), "single")
+
+    def encode(self, x: Num) -> UInt32[Array, "..."]:
+        """The words of numbers, in doubt where they are NaN."""
+        value = self.single(x)
+        return bits.where(lax.ne(value, value), bits.DOUBT, _words_of(value))
+
+    def round_to_type(self, x: Num) -> Real:
+        """The numbers themselves."""
+        return self._real(x)
+
+    def single(self, x: Num) -> Float32[Array, "..."]:
+        """The float32 values."""
+        return self._real(x).value
+
+    def words_and_value(self, x: Num) -> tuple[UInt32[Array, "*shape"], Float32[Array, "*shape"]]:
+        """The words, and numbers that are not subnormal."""
+        return self.encode(x), self._normal(x)
+
+    def add(self, x: Num, y: Num) -> Real:
+        """``x + y``; a small sum is in doubt but where the operands are opposite, or zeros."""
+        return Real(broadcast(_doubting_sum)(self.single(x), self.single(y)), "single")
+
+    def sub(self, x: Num, y: Num) -> Real:
+        """``x - y``, as the sum."""
+        return self.add(x, Real(lax.neg(self.single(y))))
+
+    def mul(self, x: Num, y: Num) -> Real:
+        """``x * y``, in doubt where it is zero and no operand is."""
+        return Real(broadcast(_doubting_product)(self._normal(x), self._normal(y)), "single")
+
+    def div(self, x: Num, y: Num) -> Real:
+        """``x / y`` in float64."""
+        return self.decode(self._in_float64(broadcast(lax.div), x, y))
+
+    def fmod(self, x: Num, y: Num) -> Real:
+        """Remainder with the dividend's sign, in float64."""
+        return self.decode(self._in_float64(broadcast(lax.rem), x, y))
+
+    def evaluate(self, function: Callable[..., Float64[Array, "..."]], *args: Num) -> Real:
+        """A float64 function of the values, rounded once; it is NaN of a NaN."""
+        return self.decode(bits.once(self._in_float64(function, *args)))
+
+    def _in_float64(self, function: Callable[..., Float64[Array, "..."]], *args: Num) -> UInt32[Array, "..."]:
+        return bits.encode32(function(*(bits.decode32(_words_of(self.single(a))) for a in args)))
+
+    def _normal(self, x: Num) -> Float32[Array, "..."]:
+        """The values, in doubt where they are subnormal."""
+        real = self._real(x)
+        if real.pending != "none":
+            return real.value
+        words = _words_of(real.value)
+        # Of a zero it is the largest integer.
+        magnitude = lax.shift_left(words, np.uint32(1)) - np.uint32(1)
+        return _of_words(bits.where(magnitude < np.uint32((1 << 24) - 1), bits.DOUBT, words))
+
+
+def _words_of(value: Float32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
+    return lax.bitcast_convert_type(value, np.uint32)
+
+
+def _of_words(words: UInt32[Array, "*shape"]) -> Float32[Array, "*shape"]:
+    return lax.bitcast_convert_type(words, np.float32)
+
+
+#: Twice 2^-100 in words: to a larger sum no subnormal operand makes a difference.
+_LARGE = np.uint32((127 - 100) << 24)
+
+
+def _doubting_sum(x: Float32[Array, "*shape"], y: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
+    u, v = _words_of(x), _words_of(y)
+    apart = lax.bitwise_xor(u, v)
+    # XLA takes the other operand for a sum with a constant zero, whatever the zeros' signs.
+    zero = bits.zero_of(apart)
+    words = _words_of(lax.add(_of_words(lax.bitwise_or(u, zero)), _of_words(lax.bitwise_or(v, zero))))
+    small = lax.lt(lax.shift_left(words, np.uint32(1)), _LARGE)
+    opposite = lax.eq(apart, np.uint32(1 << 31))
+    # As a comparison with zero it would become one of floats, which takes subnormal numbers for zeros.
+    zeros = lax.ge(lax.shift_left(lax.bitwise_or(u, v), np.uint32(1)) - np.uint32(1), np.uint32(1 << 31))
+    return _of_words(bits.where(lax.gt(small, lax.bitwise_or(opposite, zeros)), bits.DOUBT, words))
+
+
+def _doubting_product(x: Float32[Array, "*shape"], y: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
+    product = _words_of(lax.mul(x, y))
+    zeros = lax.bitwise_or(_is_zero(_words_of(x)), _is_zero(_words_of(y)))
+    return _of_words(bits.where(lax.gt(_is_zero(product), zeros), bits.DOUBT, product))
+
+
+def _is_zero(words: UInt32[Array, "*shape"]) -> Bool[Array, "*shape"]:
+    return lax.eq(lax.shift_left(words, np.uint32(1)), np.uint32(0))
 
 
 def _against_zero(mode: CmpMode, words: UInt[Array, "*shape"], d: DType) -> Bool[Array, "*shape"]:
@@ -564,10 +673,14 @@ Float: TypeAlias = ExactFloat | NativeFloat | FastFloat
 
 
 @cache
-def arithmetic(dtype: DType, numerics: Numerics = "exact", native: bool = False) -> Float | Integer:
+def arithmetic(
+    dtype: DType, numerics: Numerics = "exact", native: bool = False, doubting: bool = False
+) -> Float | Integer:
     """The arithmetic of an element type; ``native`` is the exact one of code for GPUs."""
     if dtype.is_integer:
         return Integer(dtype)
     if numerics == "fast":
         return FastFloat(dtype)
-    return NativeFloat(dtype) if native and dtype.name in FORMATS else ExactFloat(dtype)
+    if native and dtype.name in FORMATS:
+        return NativeFloat(dtype)
+    return DoubtingFloat() if doubting and dtype == F32 else ExactFloat(dtype)

@@ -83,7 +83,7 @@ def _line_mask(
 
 
 def _accumulation(name: str, along: Along, operation: folds.Operation) -> None:
-    @rule(name)
+    @rule(name, keeps_doubts=operation == "add")
     def apply(c: Context, inputs: Inputs) -> Outputs:
         dst = c.dtype("dst")
         wide = along == "row" and operation == "add" and dst.is_float
@@ -252,7 +252,7 @@ def _column_operands(c: Context, inputs: Inputs) -> tuple[Words, UInt[Array, "1 
 def _arithmetic_rule(
     name: str, words: Callable[[Context, Inputs], tuple[UInt[Array, "..."], UInt[Array, "..."]]], f: Formula
 ) -> None:
-    @rule(name)
+    @rule(name, keeps_doubts=True)
     def apply(c: Context, inputs: Inputs) -> Outputs:
         a, sources = c.arithmetic(), zip(("src0", "src1"), words(c, inputs), strict=True)
 

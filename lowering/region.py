@@ -17,7 +17,7 @@ from jax import Array, lax
 from pto_jax.ir import F32, BLayout, CmpMode, DType, TileType
 
 from . import bits, platforms
-from .numerics import ExactFloat, Integer, NativeFloat, Num, Real
+from .numerics import DoubtingFloat, ExactFloat, Integer, NativeFloat, Num, Real
 from .rules import Context, Inputs, Lanes, Output, Outputs, Result, rule
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def numeric(name: str, *reads: str) -> Callable[[NumberFormula], NumberFormula]:
 
         # The rule belongs to the file of its formula.
         apply.__module__ = formula.__module__
-        rule(name)(apply)
+        rule(name, keeps_doubts=True)(apply)
         return formula
 
     return register
@@ -198,9 +198,10 @@ def number(context: Context, inputs: Inputs, name: str) -> Num:
 def known(context: Context, inputs: Inputs, name: str) -> Real | None:
     """The numbers of a source that arithmetic takes instead of its words."""
     value = carried(context, inputs, name)
-    if value is None or not isinstance(context.arithmetic(name), ExactFloat):
+    a = context.arithmetic(name)
+    if value is None or not isinstance(a, ExactFloat):
         return None
-    return Real(value)
+    return Real(value, "single" if isinstance(a, DoubtingFloat) else "none")
 
 
 def carried(context: Context, inputs: Inputs, name: str) -> Values | None:

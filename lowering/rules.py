@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 class Semantics:
     """The choices a program is executed under.
 
-    ``native`` is no choice of the user's: exact float arithmetic may be the device's own (:func:`compiled`).
+    ``native`` and ``doubting`` are no choices of the user's: exact float arithmetic may be the device's own
+    (:func:`compiled`), or that of :mod:`.doubts`.
     """
 
     profile: Profile
@@ -49,12 +50,13 @@ class Semantics:
     out_of_region: OutOfRegion = "ones"
     subnormals: Subnormals = "keep"
     native: bool = False
+    doubting: bool = False
 
     def arithmetic(self, dtype: DType) -> Float | Integer:
         """The arithmetic of an element type under the chosen numerics."""
         if divides_in_software(self.profile.name, dtype):
             return SoftwareDivision(dtype)
-        return arithmetic(dtype, self.numerics, self.native)
+        return arithmetic(dtype, self.numerics, self.native, self.doubting)
 
 
 @runtime_checkable
@@ -177,15 +179,18 @@ class Context:
 
 Rule: TypeAlias = "Callable[[Context, Inputs], Mapping[str, Output]]"
 RULES: dict[str, Rule] = {}
+#: Instructions whose results are in doubt wherever one of their operands is (:mod:`.doubts`).
+KEEP_DOUBTS: set[str] = set()
 
 
-def rule(*names: str) -> Callable[[Rule], Rule]:
+def rule(*names: str, keeps_doubts: bool = False) -> Callable[[Rule], Rule]:
     """Register the rule of one or more instructions."""
 
     def register(fn: Rule) -> Rule:
         for name in names:
             _require_new(name)
             RULES[name] = fn
+        KEEP_DOUBTS.update(names if keeps_doubts else ())
         return fn
 
     return register
@@ -267,7 +272,10 @@ def compiled(
         return fn(replace(context, semantics=replace(context.semantics, native=True)), inputs)
 
     run.__name__ = name
-    return by_platform(run, before=canary.require, cuda=native) if context.rounds else jax.jit(run)
+    if not context.rounds:
+        return jax.jit(run)
+    others = {} if context.semantics.doubting else {"cuda": native}
+    return by_platform(run, before=canary.require, **others)
 
 
 @lru_cache(maxsize=8192)

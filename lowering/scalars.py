@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -74,7 +75,7 @@ def compute(
     if operation == "cmpf" or operation in _FLOAT:
         if semantics.numerics == "exact":
             canary.require(platforms.expected())
-        a = semantics.arithmetic(source)
+        a = replace(semantics, doubting=False).arithmetic(source)
         assert not isinstance(a, Integer)
         words = [lax.bitcast_convert_type(v, source.word) for v in values]
         if operation == "cmpf":

@@ -33,11 +33,13 @@ from ..lowering import (
     JaxMachine,
     Semantics,
     disjoint_parts,
+    doubts,
     independent,
     inside,
     near,
     offsets,
     plan,
+    platforms,
     spans,
     varying_axes,
 )
@@ -111,9 +113,38 @@ def execute(
     kernel: Executable, mode: Mode, prepared: Mapping[str, Any], observer: Observer | None = None
 ) -> tuple[dict[str, Any], Report, State]:
     """Execute the program on a JAX machine; traced whole under jit, executed directly when eager."""
+    if not _may_doubt(kernel, mode, prepared):
+        return executed(kernel, kernel.semantics, mode, prepared, observer)
+    leaves, structure = jax.tree.flatten(dict(prepared))
+
+    def run(doubting: bool, *leaves: Array) -> tuple[tuple[Array, ...], tuple[Report, State]]:
+        semantics, again = replace(kernel.semantics, doubting=doubting), jax.tree.unflatten(structure, leaves)
+        outputs, report, state = executed(kernel, semantics, mode, again)
+        return tuple(outputs[name] for name in kernel.outputs), (report, state)
+
+    outputs, (report, state) = doubts.executed(partial(run, False), partial(run, True), leaves)
+    return dict(zip(kernel.outputs, outputs, strict=True)), report, state
+
+
+def _may_doubt(kernel: Executable, mode: Mode, prepared: Mapping[str, Any]) -> bool:
+    """Whether the program is executed as :mod:`..lowering.doubts` says."""
+    exact = kernel.semantics.numerics == "exact" and kernel.semantics.subnormals == "keep"
+    results = mode.whole and not mode.keep_state and kernel.outputs
+    here = platforms.expected() == "cpu" and not _axes(prepared)
+    return bool(exact and results and here) and doubts.applies(kernel.program)
+
+
+def executed(
+    kernel: Executable,
+    semantics: Semantics,
+    mode: Mode,
+    prepared: Mapping[str, Any],
+    observer: Observer | None = None,
+) -> tuple[dict[str, Any], Report, State]:
+    """The program under some semantics: outputs by name, run-time rules, and the final state."""
     make = JaxMachine if observer is None else partial(ObservedMachine, observer=observer)
     machine = make(
-        kernel.semantics,
+        semantics,
         plan(kernel.program, kernel.entry, kernel.profile, kernel.grid),
         {},
         checks=mode.check != "nothing",
