@@ -29,6 +29,7 @@ from pto_jax.isa.rules.typesets import element_type
 
 from . import bits
 from .numerics import FORMATS
+from .platforms import by_platform
 from .rules import KEEP_DOUBTS
 from .slicing import computed_before
 
@@ -117,7 +118,10 @@ def _settled(careful: Execution, doubting: Execution, alone: bool = False) -> Ex
     def run(*arguments: Any) -> tuple[Results, Any]:
         # A user's vmap of a jitted kernel comes here outside of the 64-bit scope.
         with bits.x64():
-            return careful(*arguments) if alone else chosen(*arguments)
+            if alone:
+                return careful(*arguments)
+            result: tuple[Results, Any] = by_platform(chosen, cuda=careful)(*arguments)
+            return result
 
     @run.def_vmap
     def _(size: int, batched: Sequence[bool], *arguments: Any) -> tuple[tuple[Results, Any], Any]:

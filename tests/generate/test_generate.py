@@ -28,7 +28,7 @@ from pto_jax.verifier.programs import verify_program
 
 ALL = {**PRESETS, "output": OUTPUT}
 #: Texts and inputs of the first programs of every preset, by the version of the generator.
-DIGESTS = {"7": "38c03b6290682a0a"}
+DIGESTS = {"8": "f598c2c614f4e82b"}
 
 
 def _errors(case: Case) -> list[str]:

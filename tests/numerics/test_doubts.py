@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from jax import export
 
 import pto_jax as pto
 from benchmarks import bench_programs
@@ -139,6 +140,13 @@ def test_programs_are_exact_or_in_doubt_and_settled(name: str, kind: str) -> Non
         np.testing.assert_array_equal(x[~doubtful], y[~doubtful])
         assert not doubtful.any() or kind != "plain"
         np.testing.assert_array_equal(z, y)
+
+
+@pytest.mark.parametrize(("platform", "marked"), [("cpu", True), ("cuda", False)])
+def test_code_for_other_platforms_has_no_doubts(platform: str, marked: bool) -> None:
+    batch = _batch("4", "plain")
+    text = export.export(jax.jit(jax.vmap(_kernel("4"))), platforms=[platform])(*batch).mlir_module()
+    assert (f"dense<{int(bits.DOUBT)}>" in text) == marked
 
 
 def test_batches_of_batches_share_what_they_share() -> None:
