@@ -274,21 +274,22 @@ def event(kinds: tuple[PipeEventType, PipeEventType], number: int) -> tuple[Op, 
     return Op("record_event", attributes=attributes), Op("wait_event", attributes=attributes)
 
 
-def synchronised(state: State, body: Sequence[Op]) -> tuple[Op, ...]:
-    """The operations of a function with what orders them."""
-    return tuple(_Sync(state).region(body))
+def synchronised(state: State, body: Sequence[Op], *, apart: bool) -> tuple[Op, ...]:
+    """The operations of a function with what orders them; ``apart``: cores of two kinds execute them."""
+    return tuple(_Sync(state, apart).region(body))
 
 
-def synchronised_function(state: State, function: Function) -> Function:
+def synchronised_function(state: State, function: Function, *, apart: bool) -> Function:
     """A function that orders its operations."""
-    return replace(function, body=replace(function.body, ops=synchronised(state, function.body.ops)))
+    ops = synchronised(state, function.body.ops, apart=apart)
+    return replace(function, body=replace(function.body, ops=ops))
 
 
 class _Sync:
     """One walk over the operations of a function."""
 
-    def __init__(self, state: State) -> None:
-        self.state = state
+    def __init__(self, state: State, apart: bool) -> None:
+        self.state, self.apart = state, apart
         self.ops: list[Op] = []
 
     def region(self, body: Sequence[Op]) -> list[Op]:
@@ -340,7 +341,8 @@ class _Sync:
         ways: list[Callable[[], None]] = [self.barrier, *[lambda: self.flags(first, second)] * 2]
         ways += [lambda: self.numbered(first, second), lambda: self.listed(first, second)]
         if Pipe.S not in (first, second):
-            ways.append(lambda: self.cores(first, second))
+            # A core that signals to the other kind waits for its own signal for ever.
+            ways += [] if self.apart else [lambda: self.cores(first, second)]
             if first in KINDS and second in KINDS:
                 ways += [lambda: self.events(first, second), lambda: self.tokens(first, second)]
             instruction = isa.find(last.name)

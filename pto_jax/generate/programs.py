@@ -287,8 +287,10 @@ def _store_everything(state: State, grid: int) -> None:
 def _program(state: State) -> ir.Program:
     ops = tuple(state.level.ops)
     if state.chance(state.options.sync):
-        ops = control.synchronised(state, ops)
-        state.functions = [control.synchronised_function(state, f) for f in state.functions]
+        apart = any(f.attrs.get("pto.kernel_kind") for f in state.functions)
+        apart = apart or any(inner.name.startswith("section.") for op in ops for inner in op.walk())
+        ops = control.synchronised(state, ops, apart=apart)
+        state.functions = [control.synchronised_function(state, f, apart=apart) for f in state.functions]
     elif state.options.ordered:
         ops, state.functions = ordered.ordered(state, ops, state.functions)
     if not state.fragment:

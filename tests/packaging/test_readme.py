@@ -89,7 +89,7 @@ def test_the_numbers_of_the_page_on_speed_are_those_of_the_table() -> None:
         least, _, most = exact.partition(" to ")
         assert float(least) - 0.5 <= times[name][1] <= float(most or least) + 0.5, name
     longer = TABLE["exact / fast, chain of 8"]["value"]
-    assert f"in a row take {longer:.1f} times longer in exact than in fast" in page
+    assert f"in a row take {longer:.1f} times as long in exact as in fast" in page
     assert f"`topk` takes {times['topk'][1]:.1f} times the time of `jnp`" in page
 
 
