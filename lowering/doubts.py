@@ -22,7 +22,18 @@ import numpy as np
 from jax import Array, lax
 from jax.custom_batching import custom_vmap
 
-from pto_jax.ir import F32, AtomicType, Op, Program, ScalarType, dtype as find_dtype
+from pto_jax.ir import (
+    F32,
+    AtomicType,
+    MemRefType,
+    Op,
+    PartitionViewType,
+    Program,
+    PtrType,
+    ScalarType,
+    TensorViewType,
+    dtype as find_dtype,
+)
 from pto_jax.isa import find
 from pto_jax.isa.effects import aliased, operands_of, placed, traits_of
 from pto_jax.isa.rules.typesets import element_type
@@ -72,7 +83,7 @@ def _keeps(op: Op) -> bool:
     if alias is not None:
         return element_type(alias[0].type) == element_type(alias[1].type)
     if not traits.effects:
-        return traits.fifo is None and traits.alias is None
+        return traits.fifo is None and traits.alias is None and not _views_otherwise(op)
     instruction = find(op.name)
     if instruction is None or any(e.resource not in ("tile", "global") for e in traits.effects):
         return False
@@ -88,6 +99,14 @@ def _keeps(op: Op) -> bool:
     if op.name in KEEP_DOUBTS or op.attrs.get("atomicType") == AtomicType.ATOMIC_ADD:
         return types == {F32}
     return instruction.moves is not None and len(floats) == 1
+
+
+def _views_otherwise(op: Op) -> bool:
+    """Whether memory is seen as elements of another type, of which a doubt is none."""
+    memory = PtrType, MemRefType, TensorViewType, PartitionViewType
+    before, after = ({element_type(v.type) for v in part if isinstance(v.type, memory)}
+                     for part in (op.ins, op.results))  # fmt: skip
+    return not after <= before
 
 
 def executed(careful: Execution, doubting: Execution, arguments: Sequence[Any]) -> tuple[Results, Any]:
