@@ -17,7 +17,6 @@ from ..examples import example
 from ..files import load_arrays, save_arrays, write_text
 from ..interpreter.operands import BLOCK_NUMBERS
 from ..ir import TextLanguage
-from ..runtime.arguments import of_every_block
 from .options import ACCEPTED, REJECTED, DiffOptions, RunOptions, Watch
 from .rank_options import given, is_plan
 from .run import (
@@ -252,7 +251,7 @@ def _refuse_beside_a_plan(options: RunOptions) -> None:
     for name, (value, fix) in values.items():
         if value:
             got = f"got --{name} with the plan {options.file}"
-            raise ArgumentError(got, allowed="what the plan says itself", fix=f"{fix} in the plan")
+            raise ArgumentError(got, allowed="the field of the plan", fix=f"{fix} in the plan")
 
 
 def _require_windows(kernel: RankKernel) -> None:
@@ -306,6 +305,9 @@ def values_of(
     arrays = load_arrays(inputs) if inputs is not None else {}
     own = next((n for n in (*arrays, *scalars) if n in BLOCK_NUMBERS), None)
     if own is not None:
+        # Lists of examples need no JAX.
+        from ..runtime.arguments import of_every_block
+
         raise of_every_block(kernel.entry, own)
     unknown = [n for n in (*arrays, *scalars) if n not in {a.name for a in kernel.arguments}]
     if unknown:

@@ -69,6 +69,8 @@ PARTS: tuple[tuple[int, Options], ...] = (
     (40, _some("tmov.zz", profiles=("a5",), partial=1.0, statements=2)),
     (40, _some("tcvt", recipes=("specials",), profiles=("cpu_sim", "a5"))),
     (20, _some("texp", reuse=0.0)),
+    (20, _some("tmov.fp", attributes=1.0, recipes=("mixed",))),
+    (20, _some("tmrgsort tsort32", reuse=0.0, shapes=0.0, recipes=("specials",))),
 )
 #: Numbers of the cases of a part begin at a multiple of this.
 PART = 10_000

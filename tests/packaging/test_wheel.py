@@ -34,7 +34,7 @@ def expected_files() -> set[str]:
     package = {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "pto_jax").rglob("*")
-        if path.suffix in (".py", ".pyi", ".pto", ".html", ".css", ".json") or path.name == "py.typed"
+        if path.suffix in (".py", ".pyi", ".pto", ".html", ".css", ".json", ".csv") or path.name == "py.typed"
     }
     package = {name for name in package if not name.startswith("pto_jax/lowering/")}
     lowering = {f"pto_jax/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "lowering").rglob("*.py")}
