@@ -219,6 +219,7 @@ _FURTHER = (
     ("Share of the copy bandwidth, load to store", re.compile(r"(add_relu_convert (?:exact|fast))")),
     ("Cost of a call over a call of a jitted jnp function", re.compile(r"(call of .*)")),
     ("Cost of checked accesses over unchecked ones", re.compile(r"(.*), accesses checked")),
+    ("A sum by loops of vector registers over a sum of tiles", re.compile(r"registers (.*)")),
     ("Growth: compile time, and cost per tile and per instruction", re.compile(r"(.*(?:first|cost|cold).*)")),
 )
 
