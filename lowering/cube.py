@@ -577,7 +577,7 @@ def _bytes(c: Conversion, single: Array, quant: Array) -> Array:
     signed: Any = c.target.is_signed
     if c.vector:
         signed = quantise.field(quant, block_scales.SIGNED_BIT, 1) == np.uint64(1)
-    total = quantise.byte(quantise.moved(bits.decode32(single), quant if c.vector else None), signed)
+    total = quantise.byte(quantise.with_offset(bits.decode32(single), quant if c.vector else None), signed)
     return lax.convert_element_type(total, np.int64)
 
 

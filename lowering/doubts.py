@@ -109,23 +109,23 @@ def _views_otherwise(op: Op) -> bool:
     return not after <= before
 
 
-def executed(careful: Execution, doubting: Execution, arguments: Sequence[Any]) -> tuple[Results, Any]:
+def settle(careful: Execution, doubting: Execution, arguments: Sequence[Any]) -> tuple[Results, Any]:
     """What ``careful`` gives: results, and things that have nothing to do with doubts.
 
     A single execution of small arrays takes less time than the code of two.
     """
 
-    def looked_through(*arguments: Any) -> tuple[Results, Any]:
+    def searching(*arguments: Any) -> tuple[Results, Any]:
         results, others = doubting(*arguments)
-        pairs = [_looked_through(x) for x in results]
+        pairs = [_search(x) for x in results]
         return tuple(x for x, _ in pairs), (jnp.any(jnp.stack([doubt for _, doubt in pairs])), others)
 
     alone = sum(np.size(x) for x in arguments) < _LARGE
-    result: tuple[Results, Any] = _settled(jax.jit(careful), jax.jit(looked_through), alone)(*arguments)
+    result: tuple[Results, Any] = _in_batches(jax.jit(careful), jax.jit(searching), alone)(*arguments)
     return result
 
 
-def _settled(careful: Execution, doubting: Execution, alone: bool = False) -> Execution:
+def _in_batches(careful: Execution, doubting: Execution, alone: bool = False) -> Execution:
     """Both executions, with one decision for a whole batch; ``alone``: the careful one outside of batches."""
 
     def chosen(*arguments: Any) -> tuple[Results, Any]:
@@ -147,13 +147,13 @@ def _settled(careful: Execution, doubting: Execution, alone: bool = False) -> Ex
         careful_batch, doubting_batch = (
             jax.vmap(f, [0 if has else None for has in batched], axis_size=size) for f in (careful, doubting)
         )
-        result = _settled(careful_batch, doubting_batch)(*arguments)
+        result = _in_batches(careful_batch, doubting_batch)(*arguments)
         return result, jax.tree.map(lambda _: True, result)
 
     return run
 
 
-def _looked_through(array: Shaped[Array, "*shape"]) -> tuple[Shaped[Array, "*shape"], Bool[Array, ""]]:
+def _search(array: Shaped[Array, "*shape"]) -> tuple[Shaped[Array, "*shape"], Bool[Array, ""]]:
     """A buffer that is computed once, and whether an element of it is in doubt."""
     dtype = next((d for d in map(find_dtype, bits.DOUBTS) if d.numpy == array.dtype), None)
     if dtype is None or not array.size:

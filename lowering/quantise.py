@@ -100,7 +100,7 @@ def quantise(
         if mode.simulated:
             y = a.add(y, a.decode(bits.encode32(offset_of(quant))))
         total = lax.convert_element_type(a.single(y), F64)
-        whole = byte(total if mode.simulated else moved(total, quant), signed)
+        whole = byte(total if mode.simulated else with_offset(total, quant), signed)
         code = lax.convert_element_type(whole, np.int32)
         return convert.integer_words(jnp.maximum(code, np.int32(0)) if has_relu(c) else code, dst)
     value = _limited(c, mode, bits.decode32(a.words32(y)), dst)
@@ -131,7 +131,7 @@ def offset_of(quant: UInt64[Array, "*shape"]) -> Float64[Array, "*shape"]:
     return lax.convert_element_type(field(quant, block_scales.OFFSET_BIT, block_scales.OFFSET_WIDTH), F64)
 
 
-def moved(
+def with_offset(
     value: Float64[Array, "*#shape"], quant: UInt64[Array, "*#shape"] | None
 ) -> Float64[Array, "*shape"]:
     """Values rounded to nine bits, and moved by the offsets of parameter words."""

@@ -407,10 +407,10 @@ def refuse_error(error: BaseException, file: str) -> None:
 
     All other errors are the author's. ``file`` is that of the function that is being built.
     """
-    failed = user_code.failed(error, file) if not isinstance(error, PtoError) else None
-    if failed is None:
+    failure = user_code.failing_expression(error, file) if not isinstance(error, PtoError) else None
+    if failure is None:
         return
-    (written, in_library), tree = failed, failed[0].tree
+    (written, in_library), tree = failure, failure[0].tree
     classes = re.findall(r"\w+", str(error))
     # Events are no handles, and answer in the same way.
     answering = (v for v in written.objects() if hasattr(type(v), "objection"))

@@ -109,7 +109,7 @@ def expression() -> Expression | None:
     return _expression(frame, frame.f_lasti) if frame is not None else None
 
 
-def failed(error: BaseException, file: str) -> tuple[Expression, bool] | None:
+def failing_expression(error: BaseException, file: str) -> tuple[Expression, bool] | None:
     """The expression that raised an error of Python or a library, and whether it called a library.
 
     It is that of the innermost frame outside of libraries; ``file`` is code of the user wherever it is
@@ -227,7 +227,7 @@ def argument(name: str, position: int | None = None, otherwise: str | None = Non
     return ast.unparse(tree) if atom else f"({ast.unparse(tree)})"
 
 
-def called(extra: int, wanted: int) -> str:
+def call_with(extra: int, wanted: int) -> str:
     """The user's call with ``wanted`` positional arguments for ``extra``: the last one again, or fewer.
 
     "" where the call is not to be had.

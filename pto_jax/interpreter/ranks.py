@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ..errors import Diagnostic, ExecutionError
 from ..ir import Op, WaitCmp
@@ -57,8 +57,8 @@ def context(rank: int, count: int) -> list[int]:
     return words
 
 
-class Watch(Protocol):
-    """What is told about signals, in the order in which they change and are waited for."""
+class Watch:
+    """What signals do, in the order in which they change and are waited for; this one notes nothing."""
 
     def notified(self, rank: int, op: Op, place: Pointer, value: Scalar, *, adds: bool) -> None:
         """A signal is about to change."""
@@ -83,34 +83,6 @@ class Watch(Protocol):
 
     def met(self) -> None:
         """All ranks have met at the host."""
-
-
-class Nobody:
-    """A watch that notes nothing."""
-
-    def notified(self, rank: int, op: Op, place: Pointer, value: Scalar, *, adds: bool) -> None:
-        """Nothing is noted."""
-
-    def waited(self, rank: int, op: Op, places: Sequence[Pointer], compared: WaitCmp, value: Scalar) -> None:
-        """Nothing is noted."""
-
-    def tested(
-        self,
-        rank: int,
-        op: Op,
-        places: Sequence[Pointer],
-        compared: WaitCmp,
-        value: Scalar,
-        *,
-        answer: bool,
-    ) -> None:
-        """Nothing is noted."""
-
-    def ended(self, rank: int) -> None:
-        """Nothing is noted."""
-
-    def met(self) -> None:
-        """Nothing is noted."""
 
 
 @dataclass
@@ -149,7 +121,7 @@ class World:
     late: bool = False
     pauses: bool = False
     changes: int = 0
-    watch: Watch = field(default_factory=Nobody)
+    watch: Watch = field(default_factory=Watch)
     owners: Mapping[str, tuple[str, int]] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -105,32 +105,31 @@ class Judged:
 
     def period(self, loop: Op) -> int:
         """After how many trips flags and tiles by trip number repeat: by what a loop divides numbers."""
-        found = self._periods.get(id(loop))
-        if found is None:
-            made = {v for op in loop.walk() for v in (*op.results, *(a for r in op.regions for a in r.args))}
+        period = self._periods.get(id(loop))
+        if period is None:
+            own = {v for op in loop.walk() for v in (*op.results, *(a for r in op.regions for a in r.args))}
             calls = any(effects.traits_of(op).calls for op in loop.walk())
-            found = self._periods[id(loop)] = _common(
-                {2} | {d for v, d in self._divided if calls or v in made}
-            )
-        return found
+            divisors = {2} | {d for v, d in self._divisors if calls or v in own}
+            period = self._periods[id(loop)] = _common_multiple(divisors)
+        return period
 
     @cached_property
-    def _divided(self) -> list[tuple[Value, int]]:
+    def _divisors(self) -> list[tuple[Value, int]]:
         """The numbers that are divided, each by what."""
-        divided = []
+        pairs = []
         for function in self.resolved.program.functions:
             facts = self.resolved.facts(function)
             for op in function.walk():
                 if op.name.startswith(("arith.rem", "arith.andi", "arith.div")) and len(op.ins) == 2:
                     number = facts.of(op).number(op.ins[1])
                     if isinstance(number, int) and 1 < number <= LONGEST:
-                        divided.append((op.ins[0], number + 1 if op.name == "arith.andi" else number))
-        return divided
+                        pairs.append((op.ins[0], number + 1 if op.name == "arith.andi" else number))
+        return pairs
 
 
-def _common(divisors: set[int]) -> int:
+def _common_multiple(divisors: set[int]) -> int:
     """The least common multiple of some numbers, as far as it is not too long."""
-    found = 1
+    multiple = 1
     for divisor in sorted(divisors):
-        found = lcm(found, divisor) if lcm(found, divisor) <= LONGEST else found
-    return found
+        multiple = lcm(multiple, divisor) if lcm(multiple, divisor) <= LONGEST else multiple
+    return multiple

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from ..interpreter import Interpreter, Operand, Pointer, Scalar, Scope, Steps, View
 from ..interpreter.cores import Block, Core
-from ..interpreter.ranks import Cell, Nobody
+from ..interpreter.ranks import Cell, Watch
 from ..ir import Op, Program, WaitCmp
 from ..isa import effects, find
 from .svg import Canvas, Picture, num
@@ -50,7 +50,7 @@ class Step:
 
 
 @dataclass(eq=False)
-class _Story(Nobody):
+class _Story(Watch):
     steps: list[Step] = field(default_factory=list)
 
     def notified(self, rank: int, op: Op, place: Pointer, value: Scalar, *, adds: bool) -> None:

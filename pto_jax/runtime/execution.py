@@ -114,15 +114,15 @@ def execute(
 ) -> tuple[dict[str, Any], Report, State]:
     """Execute the program on a JAX machine; traced whole under jit, executed directly when eager."""
     if not _may_doubt(kernel, mode, prepared):
-        return executed(kernel, kernel.semantics, mode, prepared, observer)
+        return run_once(kernel, kernel.semantics, mode, prepared, observer)
     leaves, structure = jax.tree.flatten(dict(prepared))
 
     def run(doubting: bool, *leaves: Array) -> tuple[tuple[Array, ...], tuple[Report, State]]:
         semantics, again = replace(kernel.semantics, doubting=doubting), jax.tree.unflatten(structure, leaves)
-        outputs, report, state = executed(kernel, semantics, mode, again)
+        outputs, report, state = run_once(kernel, semantics, mode, again)
         return tuple(outputs[name] for name in kernel.outputs), (report, state)
 
-    outputs, (report, state) = doubts.executed(partial(run, False), partial(run, True), leaves)
+    outputs, (report, state) = doubts.settle(partial(run, False), partial(run, True), leaves)
     return dict(zip(kernel.outputs, outputs, strict=True)), report, state
 
 
@@ -134,7 +134,7 @@ def _may_doubt(kernel: Executable, mode: Mode, prepared: Mapping[str, Any]) -> b
     return bool(exact and results and here) and doubts.applies(kernel.program)
 
 
-def executed(
+def run_once(
     kernel: Executable,
     semantics: Semantics,
     mode: Mode,

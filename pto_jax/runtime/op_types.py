@@ -413,7 +413,7 @@ def miscounted(instruction: isa.Instruction, forms: Sequence[tuple[str, ...]], c
     sources = "1 source operand" if count == 1 else f"{count} source operands"
     wanted = min((len(f) for f in forms), key=lambda n: abs(n - count), default=count)
     message = f"{instruction.name}: got {sources}"
-    return objection(message, forms_text(instruction, forms), user_code.called(count, wanted))
+    return objection(message, forms_text(instruction, forms), user_code.call_with(count, wanted))
 
 
 def mismatched(

@@ -23,7 +23,7 @@ from ..interpreter.cores import Block, Core
 from ..interpreter.interleaving import name_of
 from ..interpreter.operands import LocalPointer
 from ..interpreter.rank_calls import Part, RankCall
-from ..interpreter.ranks import Cell, Nobody, part
+from ..interpreter.ranks import Cell, Watch, part
 from ..ir import AtomicType, Loc, Op, Pipe, WaitCmp
 from ..isa import effects
 from ..oracle.machine import ReferenceMachine
@@ -125,7 +125,7 @@ class _Named(Core):
 
 
 @dataclass(eq=False)
-class Record(Nobody):
+class Record(Watch):
     """What an execution did, in its order: functions that tell clocks about it."""
 
     judged: dict[int, Judged]

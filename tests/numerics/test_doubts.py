@@ -118,7 +118,7 @@ def _executions(name: str) -> tuple[Callable[..., Any], ...]:
     kernel, mode = _kernel(name), execution.Mode("nothing", keep_state=False, whole=True)
 
     def alone(semantics: rules.Semantics, *values: jax.Array) -> list[jax.Array]:
-        outputs = execution.executed(kernel, semantics, mode, kernel.prepared(values, {}))[0]
+        outputs = execution.run_once(kernel, semantics, mode, kernel.prepared(values, {}))[0]
         return [bits.raw(x) for x in outputs.values()]
 
     def both(*values: jax.Array) -> list[jax.Array]:
