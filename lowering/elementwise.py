@@ -263,7 +263,7 @@ def _tcvt(c: Context, inputs: Inputs) -> Outputs:
     elif new is None:
         new = convert.hardware(words, src, dst, how, mode, saturate)
     new = flush(c, new, dst)
-    if c.semantics.doubting:
+    if c.semantics.doubting and src.is_float:
         # A NaN is in doubt, as every result of float32 arithmetic that is one.
         new = bits.where(bits.is_nan(words, src), bits.doubt(dst), new)
     if simulated:

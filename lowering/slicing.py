@@ -20,13 +20,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.core import Tracer
 from jax.custom_batching import custom_vmap
 
 from pto_jax.interpreter import Scalar
-from pto_jax.ir import DType, TileType, element_offset
+from pto_jax.ir import BF16, DType, TileType, element_offset
 
-from .bits import elements_at, x64
-from .platforms import by_platform
+from .bits import elements_at, from_words, x64
+from .platforms import by_platform, expected
 
 if TYPE_CHECKING:
     from jaxtyping import Int, Int32, Shaped, UInt
@@ -139,6 +140,21 @@ def computed_before(*arrays: Any) -> tuple[Any, ...]:
     some = [x for x in arrays if isinstance(x, Array) and x.size]
     results = iter(_stored(*some) if some else ())
     return tuple(next(results) if isinstance(x, Array) and x.size else x for x in arrays)
+
+
+def as_array(words: UInt[Array, "*shape"], like: np.dtype[Any]) -> Shaped[Array, "*shape"]:
+    """Words as an array of a user's type, with all their bits.
+
+    XLA would move the type to before what repeats a word. A CPU with instructions for bfloat16 repeats one by
+    way of float32, which makes a zero of a subnormal number.
+    """
+    if like == BF16.numpy and isinstance(words, Tracer) and expected() == "cpu":
+        # The rest of a square by 8 is 0, 1 or 4: zeros that no compiler knows, of which each may be another.
+        place = lax.iota(words.dtype, words.size).reshape(words.shape)
+        square, one = lax.mul(place, place), words.dtype.type(1)
+        zeros = square & lax.shift_right_logical(square, words.dtype.type(2)) & one
+        words = lax.bitwise_or(words, zeros)
+    return from_words(words, like)
 
 
 def _through_loop(*arrays: Shaped[Array, "..."]) -> tuple[Shaped[Array, "..."], ...]:

@@ -15,7 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from ..bits import from_words
+from pto_jax.ir import from_numpy
+
+from ..bits import from_words, moved_as
+from ..slicing import as_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,12 +159,13 @@ class Buffers(dict[str, Any]):
 
     def gathered(self, names: Sequence[str], dtype: np.dtype[Any]) -> Array:
         """The elements of some buffers behind one another, as numbers of a type."""
+        moved = moved_as(from_numpy(dtype))
         runs = [*merged([run for name in names for run in self.runs_of(name)])]
         size = row_size(runs)
         if size is None:
-            return _joined([run.source.numbers(run.first, run.count, dtype) for run in runs])
-        rows = [run.source.rows(run.first // size, run.count // size, size, dtype) for run in runs]
-        return jnp.concatenate(rows).reshape(-1)
+            return as_array(_joined([run.source.numbers(run.first, run.count, moved) for run in runs]), dtype)
+        rows = [run.source.rows(run.first // size, run.count // size, size, moved) for run in runs]
+        return as_array(jnp.concatenate(rows).reshape(-1), dtype)
 
 
 def _joined(parts: Sequence[Array]) -> Array:

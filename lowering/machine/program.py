@@ -40,7 +40,7 @@ from pto_jax.isa.micro import MicroCall
 from pto_jax.profiles import ProfileName
 
 from .. import platforms, scalars, slicing
-from ..bits import from_words, recast, restored
+from ..bits import recast, restored
 from ..rules import MEMORY_RULES, RULES, Context, GlobalMemory, Inputs, Lanes, MemoryRule, Result, jitted
 from . import (
     addresses,
@@ -192,7 +192,7 @@ class JaxMachine(tile_memory.TileMemory):
         for name, result in results.items():
             if name not in e.vectors:
                 self.write(e.tile(name), *(result if isinstance(result, Result) else Result(result)))
-        return {n: from_words(results[n], t.dtype.numpy) for n, t in e.vectors.items()}
+        return {n: slicing.as_array(results[n], t.dtype.numpy) for n, t in e.vectors.items()}
 
     def inputs(self, e: Execution, context: Context) -> Inputs:
         """Lanes of the tiles and words of the scalars an instruction is given."""

@@ -43,9 +43,8 @@ from ..lowering import (
     spans,
     varying_axes,
 )
-from ..lowering.bits import from_words
 from ..lowering.machine.program import ObservedMachine, Observer
-from ..lowering.slicing import computed_before
+from ..lowering.slicing import as_array, computed_before
 from . import conversion, tiles
 from .arguments import extents
 from .state import Report, RuleLocation, State
@@ -186,7 +185,7 @@ def contents(words: Array, source: Any, *, packed: bool) -> Array:
     """A buffer's raw words in the shape and type it came in."""
     if packed:
         words = words[0::2] | (words[1::2] << np.uint8(4))
-    return from_words(words, np.dtype(source.dtype)).reshape(source.shape)
+    return as_array(words, np.dtype(source.dtype)).reshape(source.shape)
 
 
 def _flat(value: Any, dtype: ir.DType) -> Array:

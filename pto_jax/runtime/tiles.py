@@ -18,7 +18,8 @@ from ..errors import ArgumentError
 from ..files import user_code
 from ..interpreter import TileRef
 from ..ir import F32, TILE_DTYPES, DType, TileType, dtype as find_dtype, from_numpy
-from ..lowering.bits import from_words, x64
+from ..lowering.bits import x64
+from ..lowering.slicing import as_array
 from ..text import lexer, type_text, types
 from . import conversion, interchange
 
@@ -235,7 +236,7 @@ class Tile:
     def array(self) -> Array:
         """The logical array [..., rows, cols] in the element type."""
         with x64():
-            return from_words(self.words, np.dtype(self.dtype.numpy))
+            return as_array(self.words, np.dtype(self.dtype.numpy))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         logical = np.asarray(self.words).view(self.dtype.numpy)

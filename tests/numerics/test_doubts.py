@@ -170,3 +170,26 @@ def test_only_programs_that_keep_every_doubt_are_executed_so() -> None:
     assert not doubts.applies(pto.parse(text.replace("    %c0 =", cast, 1)))
     assert not doubts.applies(pto.parse(text.replace("f32", "f16")))
     assert not doubts.applies(pto.parse(str(bench_programs.chain(("tadd",)))))
+
+
+def test_integers_are_converted_beside_doubts() -> None:
+    f, i, h = (f"!pto.tile_buf<vec, 16x16x{d}>" for d in ("f32", "i32", "i16"))
+    program = pto.parse(
+        f"""func.func @k(%x: {f}, %i: {i}, %y: {f}, %n: {h}) attributes {{pto.entry}} {{
+          pto.tmul ins(%x, %x : {f}, {f}) outs(%y : {f})
+          pto.tadd ins(%y, %x : {f}, {f}) outs(%y : {f})
+          pto.tsub ins(%y, %x : {f}, {f}) outs(%y : {f})
+          pto.tcvt ins(%i : {i}) outs(%n : {h})
+          return
+        }}"""
+    )
+    assert doubts.applies(program)
+    kernel = pto.compile(program, "a5", warn=False)
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((3, 16, 16)).astype(np.float32)
+    integers = rng.integers(-(1 << 20), 1 << 20, (3, 16, 16), dtype=np.int32)
+    outputs = np.zeros_like(x), integers.astype(np.int16)
+    batch = jax.vmap(kernel)(x, integers, *outputs)
+    alone = [kernel.eager(*call) for call in zip(x, integers, *outputs, strict=True)]
+    for name, results in batch.items():
+        np.testing.assert_array_equal(np.asarray(results), [np.asarray(r[name]) for r in alone])

@@ -225,3 +225,44 @@ def test_arithmetic_has_one_nan(
     assert got.tolist() == [[0x7F] * 32]
     made = run(program, {n: OracleTile(t, w) for n, w in given.items()}, profile=profile)["d"]
     assert np.asarray(made.data).view(np.uint8).tolist() == [[0x7F] * 32]
+
+
+_REPEATS = {
+    "tcolexpand": "pto.tcolexpand ins(%x : {T}) outs(%y : {T})",
+    "trowexpand": "pto.trowexpand ins(%x : {T}) outs(%y : {T})",
+    "texpands": "pto.texpands ins(%s : bf16) outs(%y : {T})",
+}
+
+
+@pytest.mark.parametrize("how", ["jit", "vmap", "ranks"])
+@pytest.mark.parametrize("name", _REPEATS)
+def test_repeated_subnormal_numbers_of_bfloat16_keep_their_bits(name: str, how: str) -> None:
+    """A CPU with instructions for bfloat16 repeats a number by way of float32, without subnormal ones."""
+    tile = "!pto.tile_buf<vec, 16x16xbf16>"
+    view = "!pto.partition_tensor_view<16x16xbf16>"
+    body = _REPEATS[name].format(T=tile)
+    program = pto.parse(
+        f"""func.func @k(%a: {view}, %s: bf16, %o: {view}) attributes {{pto.entry}} {{
+          %x = pto.alloc_tile : {tile}
+          %y = pto.alloc_tile : {tile}
+          pto.tload ins(%a : {view}) outs(%x : {tile})
+          {body}
+          pto.tstore ins(%y : {tile}) outs(%o : {view})
+          return
+        }}"""
+    )
+    kernel = pto.compile(program, "a5", warn=False)
+    words = np.random.default_rng(0).integers(0, 1 << 16, (3, 16, 16), dtype=np.uint16) & np.uint16(0x807F)
+    a, s = words.view(ml_dtypes.bfloat16), words[:, 0, 1].view(ml_dtypes.bfloat16)
+    zeros = np.zeros_like(a)
+    wanted = [np.asarray(kernel.eager(*call)["o"]).view(np.uint16) for call in zip(a, s, zeros, strict=True)]
+    if how == "vmap":
+        results = np.asarray(jax.jit(jax.vmap(kernel))(a, s, zeros)["o"])
+    elif how == "ranks":
+        ranks = pto.compile(program, "a5", ranks=1, warn=False)
+        calls = zip(a[:, None], s[:, None], zeros[:, None], strict=True)
+        results = np.concatenate([np.asarray(ranks(*call)["o"]) for call in calls])
+    else:
+        results = np.stack([np.asarray(kernel(*call)["o"]) for call in zip(a, s, zeros, strict=True)])
+    np.testing.assert_array_equal(results.view(np.uint16), wanted)
+    assert (results.view(np.uint16) & np.uint16(0x7FFF)).any()
