@@ -31,7 +31,7 @@ from pto_jax.files import write_text
 
 def lockstep(run: Run) -> None:
     """Distinct random programs per second, made, executed and hashed in lockstep."""
-    from pto_jax.lockstep.encode import figures
+    from benchmarks.bench_lockstep import figures
 
     for name, value, unit, target in figures():
         run.add(name, value, unit, target)
@@ -39,11 +39,11 @@ def lockstep(run: Run) -> None:
 
 def campaign(run: Run) -> None:
     """Campaigns of a fixed seed: cases per second, time to the first, a worker's memory, coverage."""
+    from benchmarks.bench_campaign import DECLINING, measured
     from pto_jax.campaign.fuzz.plan import Plan, in_lockstep
-    from pto_jax.campaign.fuzz.pool import DECLINING, measured
 
     usual = in_lockstep(Plan(tested="lockstep"))
-    nothing = "python:pto_jax.campaign.fuzz.pool:Nothing"
+    nothing = "python:benchmarks.bench_campaign:Nothing"
     # Braces are doubled, as in a command line with placeholders.
     script = DECLINING.replace("{", "{{").replace("}", "}}")
     server = f"dut-server:{shlex.join([sys.executable, '-S', '-c', script])}"

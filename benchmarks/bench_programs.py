@@ -94,7 +94,7 @@ def straight(count: int) -> str:
     return str(chain([names[i % len(names)] for i in range(count - 3)]))
 
 
-def looped_program(loops: int = 4, body: int = 22) -> str:
+def looped_program() -> str:
     """A kernel of about 100 instructions in loops whose trips an argument gives."""
     lines = [
         'module attributes {"pto.target_arch" = "a3"} {',
@@ -113,7 +113,7 @@ def looped_program(loops: int = 4, body: int = 22) -> str:
         *("tadd", "tmul", "tmax", "trowsum", "trowexpandsub", "texp", "tsub", "tmin"),
         *("trowmax", "trowexpandadd"),
     )
-    for _ in range(loops):
+    for _ in range(4):
         lines += ["    scf.for %i = %c0 to %n step %c1 {", "      %row = arith.muli %i, %c16 : index"]
         for b in "xy":
             lines.append(
@@ -121,7 +121,7 @@ def looped_program(loops: int = 4, body: int = 22) -> str:
                 f" : {view} -> {window}"
             )
         lines.append(f"      pto.tload ins(%wx : {window}) outs(%a : {tile})")
-        for i in range(body - 2):
+        for i in range(20):
             name = names[i % len(names)]
             if name in ("trowsum", "trowmax"):
                 operands = f"ins(%a, %b : {tile}, {tile}) outs(%r : {column})"

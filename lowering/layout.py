@@ -400,19 +400,19 @@ def _tconcatidx(c: Context, inputs: Inputs) -> Outputs:
     v_row, v_col = sizes(t, lanes(inputs, "dst"))
     room, counts = lax.convert_element_type(v_col, np.int64), []
     for name in ("src0", "src1"):
-        stated = _count(c, _stored(c, inputs, f"{name}Idx", (t.rows, 1)), name)
+        stated = _count(c, _stored(inputs, f"{name}Idx", (t.rows, 1)), name)
         valid = lax.convert_element_type(sizes(c.tile(name), lanes(inputs, name))[1], np.int64)
         taken = jnp.minimum(jnp.minimum(stated, valid), room)
         counts.append(lax.convert_element_type(taken, np.int32))
         room = room - taken
     column, row, first = iota(t.shape, 1), iota(t.shape, 0), counts[0]
-    source1 = _stored(c, inputs, "src1", (t.rows, max(t.cols, c.tile("src1").cols)))
+    source1 = _stored(inputs, "src1", (t.rows, max(t.cols, c.tile("src1").cols)))
     shifted = jnp.take_along_axis(source1, jnp.maximum(column - first, np.int32(0)), axis=1)
-    new = jnp.where(column < first, _stored(c, inputs, "src0", t.shape), shifted)
+    new = jnp.where(column < first, _stored(inputs, "src0", t.shape), shifted)
     return {"dst": jnp.where((row < v_row) & (column < first + counts[1]), new, old)}
 
 
-def _stored(c: Context, inputs: Inputs, name: str, shape: tuple[int, int]) -> Words:
+def _stored(inputs: Inputs, name: str, shape: tuple[int, int]) -> Words:
     """A tile's words over ``shape``, whatever of it is valid."""
     words = lanes(inputs, name).words
     return fit(words, shape, words.dtype.type(0))
@@ -429,7 +429,7 @@ def _by_counts(c: Context, inputs: Inputs) -> Outputs:
     """Every row has its own two counts, in column 0 of the index tiles."""
     t, old, d = c.tile("dst"), lanes(inputs, "dst").words, c.dtype("src0Idx")
     v_row, v_col = sizes(t, lanes(inputs, "dst"))
-    stated = [_stored(c, inputs, n, (t.rows, 1)) for n in ("src0Idx", "src1Idx")]
+    stated = [_stored(inputs, n, (t.rows, 1)) for n in ("src0Idx", "src1Idx")]
     count, second = (_count(c, w, n) for w, n in zip(stated, ("src0", "src1"), strict=True))
     end = count + second
     total = stated[0] + stated[1]
@@ -439,9 +439,9 @@ def _by_counts(c: Context, inputs: Inputs) -> Outputs:
         total = lax.convert_element_type(end * np.int64(d.word_bits // 8), d.word)
     count, end = (lax.convert_element_type(n, np.int32) for n in (count, end))
     column, row = iota(t.shape, 1), iota(t.shape, 0)
-    source1 = _stored(c, inputs, "src1", (t.rows, max(t.cols, c.tile("src1").cols)))
+    source1 = _stored(inputs, "src1", (t.rows, max(t.cols, c.tile("src1").cols)))
     shifted = jnp.take_along_axis(source1, jnp.maximum(column - count, np.int32(0)), axis=1)
-    new = jnp.where(column < count, _stored(c, inputs, "src0", t.shape), shifted)
+    new = jnp.where(column < count, _stored(inputs, "src0", t.shape), shifted)
     result = {"dst": jnp.where((row < v_row) & (column < end), new, old)}
     if c.has("dstIdx"):
         index = c.tile("dstIdx")

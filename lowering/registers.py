@@ -166,7 +166,7 @@ for _name, _compute in _LANES.items():
 lanewise("vdiv", _binary("div"), software=True)
 
 
-def _count(call: RegisterCall, count: Lanes, like: Lanes) -> Lanes:
+def _count(count: Lanes, like: Lanes) -> Lanes:
     """Counts of shifts as words of the element type; those of scalars have a width of their own."""
     signed = lax.bitcast_convert_type(count, np.dtype(f"i{count.dtype.itemsize}"))
     return jnp.broadcast_to(lax.convert_element_type(signed, like.dtype), like.shape)
@@ -175,7 +175,7 @@ def _count(call: RegisterCall, count: Lanes, like: Lanes) -> Lanes:
 @lane_rule("vshl", "vshls")
 def _shift_left(call: RegisterCall, words: Lanes, count: Lanes, mask: Active) -> tuple[Lanes, ...]:
     a = Integer(element(call.types[0]))
-    return (zeroed(mask, formulas.shift_left(a, words, _count(call, count, words))),)
+    return (zeroed(mask, formulas.shift_left(a, words, _count(count, words))),)
 
 
 @lane_rule("vshr", "vshrs")
@@ -183,7 +183,7 @@ def _shift_right(call: RegisterCall, words: Lanes, count: Lanes, mask: Active) -
     """Only integers whose type has a sign extend it."""
     t = lanes(call.types[0])
     a = Integer(dtype(f"u{t.dtype.bits}") if t.signless else t.dtype)
-    return (zeroed(mask, formulas.shift_right(a, words, _count(call, count, words))),)
+    return (zeroed(mask, formulas.shift_right(a, words, _count(count, words))),)
 
 
 def _carried(x: Lanes, y: Lanes, carry: Active) -> tuple[Lanes, Active]:

@@ -23,7 +23,7 @@ import numpy as np
 from jax import Array, lax
 
 from pto_jax.analysis.addresses import scalar_dtype
-from pto_jax.errors import Diagnostic, NotExecutableError
+from pto_jax.errors import NotExecutableError
 from pto_jax.interpreter import UNSETTLED, Choice, Frame, Operand, Pointer, Scalar, TileRef, View
 from pto_jax.interpreter.operands import LocalPointer, Register
 from pto_jax.ir import I1, INDEX, DType, Op, ScalarType, TileType
@@ -727,6 +727,4 @@ def _check_by_value(
             "carries a new tile from trip to trip and also writes it in place; "
             "allowed: one of the two (give the new tile storage with alloc_tile)"
         )
-        raise NotExecutableError(
-            Diagnostic("error", message, frame.op.span, frame.op.name, rule="carried-tile")
-        )
+        raise NotExecutableError(frame.op.error("carried-tile", message))

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from pto_jax.errors import Diagnostic, NotExecutableError
+from pto_jax.errors import NotExecutableError
 from pto_jax.interpreter import Operand, Pointer, Scalar, TileRef
 from pto_jax.interpreter.cores import memory_core
 from pto_jax.interpreter.operands import LocalPointer, Register
@@ -383,7 +383,7 @@ def execute(
         found = _moved(op, call, machine, given)
     else:
         message = "is not executed by this version"
-        raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
+        raise NotExecutableError(op.error("executable", message))
     if declared is not None and declared.squeezes:
         Special(machine)["SQZN"] = _squeezed(call, given[declared.squeezes])
     return tuple(_result(v, words) for v, words in zip(op.results, found, strict=False))
@@ -470,7 +470,7 @@ def _slot(machine: TileMemory, op: Op, name: str, pointer: LocalPointer) -> Slot
         slot = storage.slot_of(pointer.tile.storage)
         if slot is None or not isinstance(pointer.tile.storage, Slot):
             message = "got a pointer into a window of a tile; allowed: into a whole tile"
-            raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="window"))
+            raise NotExecutableError(op.error("window", message))
         return Slot(slot.cell, slot.address + pointer.address, slot.step)
     span, width = machine.spans.get((key_of(op), name), (planning.ANYWHERE, 8))
     placement = planning.placement(span, width, Loc[pointer.space.name])

@@ -323,7 +323,7 @@ class JaxMachine(tile_memory.TileMemory):
         """End the execution: eagerly ExecutionError at once, else a violation of the rule ``trap``."""
         self.one_by_one()
         if not self.whole:
-            raise ExecutionError(Diagnostic("error", "the program stops here", op.span, op.name, rule="trap"))
+            raise ExecutionError(op.error("trap", "the program stops here"))
         self.stop(op, "trap", "a program that does not come here", jnp.ones((), bool))
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
@@ -449,7 +449,7 @@ class JaxMachine(tile_memory.TileMemory):
 def _whole(op: Op, ref: TileRef) -> None:
     if isinstance(ref.storage, storage.Window):
         message = "got an element of a window; allowed: of a whole tile"
-        raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="window"))
+        raise NotExecutableError(op.error("window", message))
 
 
 class Observer(Protocol):

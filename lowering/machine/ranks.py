@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pto_jax.errors import Diagnostic, NotExecutableError
+from pto_jax.errors import NotExecutableError
 from pto_jax.interpreter import Execution, Pointer, Scalar, TileRef, View
 from pto_jax.interpreter.interleaving import LAUNCH
 from pto_jax.interpreter.operands import LocalPointer
@@ -82,7 +82,7 @@ class RankMachine(JaxMachine):
         words, at = self.words_of.get(pointer.buffer), pointer.offset
         if words is not None and words.constant and not isinstance(at, int):
             message = 'got a rank that depends on data; allowed: known ones; try: engine="interpreter"'
-            raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="ranks"))
+            raise NotExecutableError(op.error("ranks", message))
         inside = words is not None and isinstance(at, int) and 0 <= at < len(words.values)
         sure = words is not None and (words.constant or self.depth == 0) and not pointer.cast
         if words is not None and sure and inside and words.known[at]:

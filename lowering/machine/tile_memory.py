@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array, lax
 from jax.core import Tracer
 
-from pto_jax.errors import Diagnostic, ExecutionError, NotExecutableError
+from pto_jax.errors import ExecutionError, NotExecutableError
 from pto_jax.interpreter import Choice, Scalar, TileRef, View, with_storage
 from pto_jax.ir import F32, U64, DType, Op, TileType, Value
 from pto_jax.isa.rules.handles import ALIGNMENT
@@ -519,12 +519,12 @@ class Snapshot:
 
 def _broken(op: Op, rule: str, allowed: str, found: str) -> ExecutionError:
     message = f"got {found}; allowed: {allowed}"
-    return ExecutionError(Diagnostic("error", message, op.span, op.name, rule=rule))
+    return ExecutionError(op.error(rule, message))
 
 
 def _pitched(op: Op) -> NotExecutableError:
     message = "got an alias of a window with its own pitch; allowed: of a whole tile"
-    return NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="window"))
+    return NotExecutableError(op.error("window", message))
 
 
 def _traced(size: Scalar) -> Size | None:

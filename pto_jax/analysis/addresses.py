@@ -7,7 +7,7 @@ with the scalars of every executor: a division by zero and a shift by more than 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
@@ -114,18 +114,6 @@ class Bytes:
             return Bytes(" or ".join(b.root for b in placed), self.loc, either=placed)
         both = self, other
         return Bytes(" or ".join(b.root for b in both), self.loc, either=both, by=by)
-
-    def conditions(self) -> Iterator[str]:
-        """The names of the conditions that choose these bytes."""
-        if self.by:
-            yield self.by
-        for one in self.either:
-            yield from one.conditions()
-
-    def whenever(self, by: str) -> Bytes:
-        """The same bytes as chosen by an earlier value of a condition."""
-        either = tuple(one.whenever(by) for one in self.either)
-        return replace(self, either=either, by="" if self.by == by else self.by)
 
     def __str__(self) -> str:
         if self.either:

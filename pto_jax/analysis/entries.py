@@ -266,14 +266,10 @@ def too_many_trips(resolved: ResolvedProgram) -> Diagnostic | None:
 
 def _trips(loop: Op, known: OperandFacts) -> int:
     """How often a loop runs, once where only execution knows it."""
-    low, high, step = (known.number(_first(loop, name)) for name in ("lb", "ub", "step"))
+    low, high, step = (known.number(next(iter(loop.group(name)), None)) for name in ("lb", "ub", "step"))
     if not (isinstance(low, int) and isinstance(high, int) and isinstance(step, int) and step > 0):
         return 1
     return max(0, -((low - high) // step))
-
-
-def _first(op: Op, group: str) -> Value | None:
-    return next(iter(op.group(group)), None)
 
 
 # -- context records ---------------------------------------------------------------------------------

@@ -74,7 +74,6 @@ class Access:
 
 #: What is done at an operation: the tiles that it uses, those whose contents are needed before it and behind.
 Visit = Callable[[Op, Access, int, int], None]
-_NONE = Access()
 
 
 @dataclass(eq=False)

@@ -215,12 +215,6 @@ class TileHandle(Handle):
                 fix = instead.attribute(_UNARY.get(type(operator), "neg"), mine, self.type)
         return f"{shown}: got the kernel tile {mine}", allowed, fix
 
-    def _unary(self, name: str) -> str:
-        result = user_code.expression()
-        tree = result.tree if result is not None else None
-        mine = ast.unparse(tree.value) if isinstance(tree, ast.Attribute) else self.name
-        return instead.attribute(name, mine, self.type)
-
     def __bool__(self) -> NoReturn:
         allowed = "scalars of the program, as in pto.if_(n > 0)"
         result = user_code.expression()

@@ -502,15 +502,11 @@ def _serve(oracle: Oracle, connection: Connection) -> None:
             try:
                 answer: Any = oracle.run(case)
             except Exception as error:
-                answer = _described(error)
+                answer = type(error).__name__, str(error), getattr(error, "diagnostics", ())
             connection.send_bytes(_packed(answer))
 
 
 _Description = tuple[str, str, tuple[Diagnostic, ...]]
-
-
-def _described(error: Exception) -> _Description:
-    return type(error).__name__, str(error), getattr(error, "diagnostics", ())
 
 
 def _restored(kind: str, message: str, diagnostics: tuple[Diagnostic, ...]) -> Exception:

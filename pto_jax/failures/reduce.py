@@ -121,7 +121,7 @@ def _shapes(search: Search, axes: str) -> Iterator[Case]:
     sizes = {n for t in _tiles(case) for n in _of(t, axes)}
     for old in sorted(sizes, reverse=True):
         for new in (*(n for n in _SIZES if n < old), *((old // 2,) if old > 2 * _SIZES[-1] else ())):
-            for at in _places(search, old, new):
+            for at in _places(search, new):
                 yield _reshaped(case, axes, {old: new}, at)
 
 
@@ -129,7 +129,7 @@ def _of(t: TileType, axes: str) -> tuple[int, ...]:
     return t.shape if axes == "rc" else (t.rows,) if axes == "r" else (t.cols,)
 
 
-def _places(search: Search, old: int, new: int) -> Iterator[tuple[int, int]]:
+def _places(search: Search, new: int) -> Iterator[tuple[int, int]]:
     """Where a smaller part may begin: at the origin, or so that it has the first element that differs."""
     yield (0, 0)
     first = search.best.outcome.first

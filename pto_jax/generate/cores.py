@@ -17,7 +17,7 @@ from .state import Held, Level, State
 from .windows import part
 
 # Instructions by name: a generator writes the operations it makes.
-_INDEX, _BODY_ADDRESS = ir.ScalarType(ir.INDEX), ir.ScalarType(ir.I32)
+_INDEX = ir.ScalarType(ir.INDEX)
 _VECTOR = frozenset("tadd tsub tmul tmax tmin tadds tmuls tmaxs trelu tneg tabs tmov texpands".split())
 Kind = Literal["cube", "vector"]
 

@@ -212,7 +212,7 @@ def wanted(
     for sizes in (_static(types),) if whole else _regions(rng, types, options, scale):
         if options.defined and not takes_sizes(sample.instruction, sizes):
             continue
-        open_types = _opened(rng, types, sizes, scale)
+        open_types = _opened(types, sizes, scale)
         verdict = suits(sample, open_types, attributes, sizes, profile)
         if verdict == "clean" or (verdict == "doubtful" and not options.defined):
             return Wanted(sample, open_types, attributes, sizes)
@@ -312,9 +312,7 @@ def _regions(
     yield full
 
 
-def _opened(
-    rng: random.Random, types: Mapping[str, Type], sizes: Mapping[str, tuple[int, int]], scale: Scale
-) -> dict[str, Type]:
+def _opened(types: Mapping[str, Type], sizes: Mapping[str, tuple[int, int]], scale: Scale) -> dict[str, Type]:
     """The types with static valid sizes, or with ones that only execution knows."""
 
     def one(t: Type, name: str) -> Type:

@@ -80,28 +80,6 @@ MADE = {
         ranks=1.0,
     ),
 }
-#: Executable instructions that no generated program has, and why.
-REASONS = {
-    "trap": "stops the program: no result to compare",
-    **dict.fromkeys(
-        "tprefetch_async make_prefetch_async_context get_prefetch_async_session wait_async_event "
-        "test_async_event cmo.cacheinvalid fence.barrier_all get_buf_dyn rls_buf_dyn set_cross_block "
-        "wait_cross_block set_intra_block wait_intra_block".split(),
-        "without an effect on values: no machine could differ",
-    ),
-    **dict.fromkeys(
-        "ptrtoint inttoptr tile_buf_addr pointer_cast".split(),
-        "addresses as numbers: machines choose their own",
-    ),
-    **dict.fromkeys(
-        "declare_global talloc talloc_to_aic talloc_to_aiv".split(),
-        "not generated yet: slots of pipes in global memory",
-    ),
-    **dict.fromkeys(
-        "tget_async ttest".split(),
-        "not generated yet: programs on several processors that ask, or fetch beside their cores",
-    ),
-}
 #: How the element types of two registers of a micro-operation belong together, where a rule of execution
 #: demands more than the declared types.
 RELATIONS = {

@@ -139,7 +139,7 @@ class Judgement:
     open: bool = False
 
 
-def require_blocks(grid: object, what: str = "grid") -> None:
+def require_blocks(grid: object) -> None:
     """Raise ArgumentError for what is no number of blocks of a launch.
 
     >>> require_blocks(4)
@@ -152,7 +152,7 @@ def require_blocks(grid: object, what: str = "grid") -> None:
     whole = [int(str(n)) for n in numbers if str(n).isdecimal()]
     meant = prod(whole) if len(whole) == len(numbers) else 0
     fix = meant if is_number(meant, 1, MAX_LAUNCH) else 1 if few else MAX_LAUNCH
-    raise ArgumentError(f"{what}: got {grid!r}", allowed=allowed, fix=f"{what}={fix}")
+    raise ArgumentError(f"grid: got {grid!r}", allowed=allowed, fix=f"grid={fix}")
 
 
 def judge(program: Program, entry: str, grid: int, facts: Facts | None = None) -> Judgement:
@@ -382,7 +382,7 @@ def _too_few(blocks: Blocks, grid: int, gain: _Gain, enough: int | None) -> Diag
         sentence = f"{_blocks(grid)} add to {view} a part of what {gain.enough} blocks add"
     fix = f"grid={enough} (--grid {enough})" if enough is not None else "a larger grid"
     message = f"{sentence}; allowed: a grid that covers it; try: {fix}"
-    return Diagnostic("error", message, asked.span, asked.name, rule="launch")
+    return asked.error("launch", message)
 
 
 def _too_many(blocks: Blocks, grid: int, leave: tuple[int, Op, Whole]) -> Diagnostic | None:
@@ -394,4 +394,4 @@ def _too_many(blocks: Blocks, grid: int, leave: tuple[int, Op, Whole]) -> Diagno
         f"block {number} of 0 to {grid - 1} (grid={grid}) leaves {_view(blocks, whole)} of {shape} elements, "
         f"in {op.name}{place}; allowed: blocks with windows inside it; try: grid={number} (--grid {number})"
     )
-    return Diagnostic("error", message, asked.span, asked.name, rule="launch")
+    return asked.error("launch", message)

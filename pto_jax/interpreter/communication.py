@@ -13,7 +13,7 @@ from itertools import product
 from math import prod
 
 from .. import isa
-from ..errors import Diagnostic, NotExecutableError
+from ..errors import NotExecutableError
 from ..ir import (
     I1,
     I32,
@@ -58,7 +58,7 @@ class Session:
 
 def _refused(op: Op, got: str, allowed: str) -> NotExecutableError:
     message = f"got {got}; allowed: {allowed}"
-    return NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
+    return NotExecutableError(op.error("executable", message))
 
 
 # -- copies ----------------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ def _unsettled(interpreter: Interpreter, op: Op) -> NotExecutableError:
     )
     if interpreter.shared.world is None:
         message = "waits for a signal of another rank; allowed: several ranks; try: ranks=2"
-    return NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="waits"))
+    return NotExecutableError(op.error("waits", message))
 
 
 @executes("ttest")

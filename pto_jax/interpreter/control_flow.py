@@ -290,7 +290,7 @@ def _call(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
         return
     if function.external:
         message = f"@{function.name} is declared without a body; allowed: a function of the program"
-        raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
+        raise NotExecutableError(op.error("executable", message))
     returned = yield from interpreter.function(function, [scope[v] for v in op.ins], Scope())
     _bind(op, returned, scope)
 
@@ -331,7 +331,7 @@ def step_by_step(
 
 def _too_many(op: Op, machine: Machine) -> ExecutionError:
     message = f"got more than {machine.max_steps} trips; allowed: at most that many (max_steps)"
-    return ExecutionError(Diagnostic("error", message, op.span, op.name, rule="steps"))
+    return ExecutionError(op.error("steps", message))
 
 
 @executes("arith.constant")
@@ -361,7 +361,7 @@ def _arith(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     try:
         value = interpreter.scalar(operation(op), args, source, result)
     except NotExecutableError:
-        finding = Diagnostic("error", "is not executed by this version", op.span, op.name, rule="executable")
+        finding = op.error("executable", "is not executed by this version")
         raise NotExecutableError(finding) from None
     scope.bind(op.results[0], value)
 
@@ -425,7 +425,7 @@ class _Graph:
             frame = Frame(last, self.interpreter.modes, scope)
             label, operands = join, machine.branch(frame, values[0], arms)
         message = f"got more than {limit} branches; allowed: at most that many (max_steps)"
-        raise ExecutionError(Diagnostic("error", message, self.op.span, self.op.name, rule="steps"))
+        raise ExecutionError(self.op.error("steps", message))
 
     def _arm(
         self, label: str, operands: tuple[Operand, ...], stop: str, scope: Scope, chosen: tuple[str, ...]
@@ -436,7 +436,7 @@ class _Graph:
 
 def _loop(branch: Op) -> Diagnostic:
     message = "a loop of branches whose end only execution knows; allowed: scf.while, or eager execution"
-    return Diagnostic("error", message, branch.span, branch.name, rule="executable")
+    return branch.error("executable", message)
 
 
 def successors(block: Region) -> list[str]:

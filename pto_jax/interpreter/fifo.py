@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..errors import Diagnostic, NotExecutableError
+from ..errors import NotExecutableError
 from ..ir import I1, INDEX, AccPushEpilogue, Op, TileType, Type, UnknownType, Value
 from ..isa.rules.pipes import default_slots
 from .abstract import AbstractMachine
@@ -96,7 +96,7 @@ def push_tile(interpreter: Interpreter, op: Op, tile: TileRef, through: Ring) ->
 
     def part(other: Core | None) -> Entry:
         if other is None:
-            return _packed(interpreter, op, tile, split)
+            return _packed(interpreter, tile, split)
         return half(interpreter, op, tile, split, other.subblock)
 
     _send(interpreter, op, through, part)
@@ -109,7 +109,7 @@ def _sizes(interpreter: Interpreter, tile: TileRef) -> tuple[int, int]:
     return rows, cols
 
 
-def _packed(interpreter: Interpreter, op: Op, tile: TileRef, split: int) -> Entry:
+def _packed(interpreter: Interpreter, tile: TileRef, split: int) -> Entry:
     """What a vector core pushes; the other core's half goes on behind the valid part of a first half."""
     machine, sizes = interpreter.machine, list(_sizes(interpreter, tile))
     valid: Scalar | None = None
@@ -248,7 +248,7 @@ def allocate(interpreter: Interpreter, op: Op, t: Type, through: Ring) -> Steps[
         return slot(interpreter, op, t, through, interpreter.machine.one_of(through.slots))
     shared, core = meeting(interpreter, op), interpreter.core
     partnered(op, shared, core)
-    counter = _counter(shared, "allocated", through, core)
+    counter = _counter("allocated", through, core)
     number = shared.counts.get(counter, 0)
     shared.counts[counter] = number + 1
     others = receivers(shared, split_of(op)) if core.kind == "cube" else (Core("cube"),)
@@ -269,7 +269,7 @@ def pop_slot(interpreter: Interpreter, op: Op, t: Type, through: Ring) -> Steps[
         return slot(interpreter, op, t, through, interpreter.machine.one_of(through.slots))
     yield from _received(interpreter, op, through, "slot")
     shared = meeting(interpreter, op)
-    read = _counter(shared, "popped", through, interpreter.core)
+    read = _counter("popped", through, interpreter.core)
     number = shared.counts.get(read, 0)
     shared.counts[read] = number + 1
     return slot(interpreter, op, t, through, _turned(interpreter, read, number))
@@ -280,7 +280,7 @@ def free(interpreter: Interpreter, op: Op, through: Ring) -> None:
     if interpreter.machine.abstract or through.memory is None:
         return
     shared = meeting(interpreter, op)
-    freed = _counter(shared, "freed", through, interpreter.core)
+    freed = _counter("freed", through, interpreter.core)
     shared.counts[freed] = shared.counts.get(freed, 0) + 1
     shared.changes += 1
 
@@ -308,14 +308,14 @@ def slot(interpreter: Interpreter, op: Op, t: Type, through: Ring, number: Scala
     return replace(memory, offset=offset, shape=shape, root=None)
 
 
-def _counter(shared: Block, what: str, through: Ring, core: Core) -> tuple[Any, ...]:
+def _counter(what: str, through: Ring, core: Core) -> tuple[Any, ...]:
     """What counts the slots that a core has allocated, popped or freed."""
     to_vector = (core.kind == "cube") == (what == "allocated")
     return what, through.to_vector if to_vector else through.to_cube, to_vector, core
 
 
 def _freed(shared: Block, through: Ring, core: Core) -> int:
-    return shared.counts.get(_counter(shared, "freed", through, core), 0)
+    return shared.counts.get(_counter("freed", through, core), 0)
 
 
 # -- cores -------------------------------------------------------------------------------------------------
@@ -368,4 +368,4 @@ def own_half(interpreter: Interpreter, op: Op, which: Operand | None) -> None:
 
 def refused(op: Op, what: str) -> NotExecutableError:
     """The error of an operation on a pipe that is not executed."""
-    return NotExecutableError(Diagnostic("error", f"got {what}", op.span, op.name, rule="pipe"))
+    return NotExecutableError(op.error("pipe", f"got {what}"))

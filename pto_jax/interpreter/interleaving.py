@@ -215,9 +215,7 @@ class Interleaving:
             if isinstance(waiting, Blocked):
                 does = "only looks at" if isinstance(waiting, Polled) else "waits for"
                 what = f"{does} {waiting.what}, which is {waiting.found}"
-            yield Diagnostic(
-                "error", f"{cursor.name} {what}", waiting.op.span, waiting.op.name, rule="deadlock"
-            )
+            yield waiting.op.error("deadlock", f"{cursor.name} {what}")
         for rank, sequence in enumerate(self.sequences):
             at = self._next[rank]
             if at < len(sequence) and all(c.rank != rank for c in self.cursors):

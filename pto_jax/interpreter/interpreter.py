@@ -168,9 +168,7 @@ class Interpreter:
             HANDLERS[MICRO](self, op, scope)
             return
         if resolved.instruction is None or not resolved.instruction.executable:
-            raise NotExecutableError(
-                Diagnostic("error", "is not executed by this version", op.span, op.name, rule="executable")
-            )
+            raise NotExecutableError(op.error("executable", "is not executed by this version"))
         try:
             self.instruction(resolved.fitting(), op, scope)
         except NotExecutableError as error:  # from a rule, which does not know where it stands
@@ -281,7 +279,7 @@ class Interpreter:
                 "depends on a mode that was set under control flow only execution knows; "
                 "allowed: set on every path, right before"
             )
-            raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="mode"))
+            raise NotExecutableError(op.error("mode", message))
         return self.modes[name]
 
     def fresh(self, op: ir.Op, result: ir.Value, operands: Mapping[str, Operand]) -> TileRef:
@@ -339,7 +337,7 @@ def complete(steps: Steps[T]) -> T:
         result: T = stop.value
         return result
     message = f"waits for {waiting.what}, which no other core provides"
-    raise NotExecutableError(Diagnostic("error", message, waiting.op.span, waiting.op.name, rule="waits"))
+    raise NotExecutableError(waiting.op.error("waits", message))
 
 
 def _vectors(bound: isa.Bound) -> dict[str, ir.VectorType]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from math import prod
 
 from .. import isa
-from ..errors import Diagnostic, NotExecutableError
+from ..errors import NotExecutableError
 from ..ir import Op, PartitionViewType, TileType, Value
 from .machine import Machine
 from .operands import Execution, TileRef, View
@@ -27,7 +27,7 @@ def _tile(machine: Machine, op: Op, view: View) -> TileRef:
     sizes = [n for n in extents if n is not None]
     if len(sizes) != len(extents):
         message = "got indexes of an extent that only execution knows; allowed: known extents"
-        raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
+        raise NotExecutableError(op.error("executable", message))
     t = TileType(view.dtype, prod(sizes[:-1]), sizes[-1])
     tile, window = Value("loaded", t), Value("view", PartitionViewType(tuple(sizes), view.dtype))
     ref = TileRef(t, machine.fresh(op, tile, t), *t.shape)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..errors import Diagnostic, NotExecutableError
+from ..errors import NotExecutableError
 from ..ir import I1, I64, INDEX, Op, ScalarType, dtype
 from ..isa import find_micro
 from ..isa.micro import Beside, MicroCall, MicroOperation, Numbers, Place
@@ -247,4 +247,4 @@ def _own(call: MicroCall, declared: MicroOperation) -> Mapping[str, Any]:
 
 
 def _refused(op: Op, what: str) -> NotExecutableError:
-    return NotExecutableError(Diagnostic("error", f"got {what}", op.span, op.name, rule="executable"))
+    return NotExecutableError(op.error("executable", f"got {what}"))

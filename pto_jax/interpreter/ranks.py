@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from ..errors import Diagnostic, ExecutionError
+from ..errors import ExecutionError
 from ..ir import Op, WaitCmp
 from ..isa.effects import traits_of
 from .operands import Pointer, Scalar
@@ -155,7 +155,7 @@ class World:
             got = f"an address {further} windows away from {pointer.buffer}"
             allowed = "a window of the ranks" if name in self.shared else f"its own bytes; try: shared={name}"
             message = f"got {got}; allowed: {allowed}"
-            raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule="window"))
+            raise ExecutionError(op.error("window", message))
         offset = pointer.offset - (further << STRIDE) * 8 // bits
         return replace(pointer, buffer=part(name, rank + further), offset=offset)
 

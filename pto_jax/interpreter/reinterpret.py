@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 
-from ..errors import Diagnostic, NotExecutableError, with_article
+from ..errors import NotExecutableError, with_article
 from ..ir import INDEX, BLayout, MemRefType, Op, SLayout, TileType, Value
 from ..isa.rules.tile_legality import tile_of_memref
 from .interpreter import Interpreter, executes
@@ -17,10 +17,10 @@ def tile_type(op: Op, value: Value) -> TileType:
     t = tile_of_memref(value.type) if isinstance(value.type, MemRefType) else value.type
     if not isinstance(t, TileType):
         message = f"got {with_article(value.type)}; allowed: a tile, or a local memref of constant extents"
-        raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
+        raise NotExecutableError(op.error("executable", message))
     if t.boxed and t.cols % t.stored_box[1]:
         message = f"got {t}, which is no whole boxes of {t.box[0]}x{t.box[1]}; allowed: whole boxes"
-        raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
+        raise NotExecutableError(op.error("executable", message))
     return t
 
 
@@ -110,7 +110,7 @@ def _bind_tile(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     ref, t = scope[op.group("source")[0]], tile_type(op, op.results[0])
     if not isinstance(ref, TileRef):
         message = "got a memref that is an argument; allowed: one that the function allocates"
-        raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
+        raise NotExecutableError(op.error("executable", message))
     config = {key: int(n) for key, n in _CONFIG.findall(str(op.attrs.get("config", "")))}
     t = replace(
         t,

@@ -58,7 +58,7 @@ class Steering(AbstractMachine):
             f"{what}, so the order of the ranks is not static; allowed: numbers of the text, scalars and "
             'signals; try: engine="interpreter", which executes it'
         )
-        self.found.append(Diagnostic("error", message, op.span, op.name, rule="ranks"))
+        self.found.append(op.error("ranks", message))
 
     def begin(self, op: ir.Op, scope: Scope) -> None:
         """Note a wait whose value is data."""

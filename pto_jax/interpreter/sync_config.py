@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from ..errors import Diagnostic, ExecutionError, NotExecutableError
+from ..errors import ExecutionError, NotExecutableError
 from ..ir import I1, INDEX, FmatrixMode, Op, OpaqueType, Program, TileType
 from ..isa import effects
 from ..isa.layout_img2col import IMG2COL_STATE
@@ -33,7 +33,7 @@ def flag_number(interpreter: Interpreter, op: Op, scope: Scope) -> int | None:
             "got a flag between cores under control flow that only execution knows; "
             "allowed: known conditions, trip counts and events"
         )
-        raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="cores"))
+        raise NotExecutableError(op.error("cores", message))
     return number
 
 

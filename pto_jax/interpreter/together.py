@@ -99,7 +99,7 @@ def go_on(machine: Machine, block: Block, waiting: Mapping[Core, Waiting]) -> No
 
 def _stuck(core: Core, wait: Waiting) -> Diagnostic:
     message = f"core {core.name} waits for {wait.what} for ever"
-    return Diagnostic("error", message, wait.op.span, wait.op.name, rule="deadlock")
+    return wait.op.error("deadlock", message)
 
 
 class Apart(NotExecutableError):
@@ -111,7 +111,7 @@ def _apart(op: Op, pipes: str) -> Apart:
         f"got pipes under control flow that only execution knows: {pipes}; "
         "allowed: loops and branches that all cores of a block enter together"
     )
-    return Apart(Diagnostic("error", message, op.span, op.name, rule="pipe"))
+    return Apart(op.error("pipe", message))
 
 
 def _enter(machine: Machine, block: Block, meetings: Mapping[Core, Meeting]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..analysis.addresses import scalar_dtype
 from ..analysis.entries import strides_of
-from ..errors import ArgumentError, Diagnostic, NotExecutableError
+from ..errors import ArgumentError, NotExecutableError
 from ..ir import (
     I1,
     I32,
@@ -74,7 +74,7 @@ def _make_tensor_view(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     pointer = scope[op.group("ptr")[0]]
     if pointer.cast if isinstance(pointer, Pointer) else isinstance(pointer, TileRef):
         message = "got a pointer that was cast; allowed: one to elements as its argument declares them"
-        raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
+        raise NotExecutableError(op.error("executable", message))
     layout = op.attrs.get("layout")
     shape = tuple(scope[v] for v in op.group("shape"))
     strides = tuple(scope[v] for v in op.group("strides"))
@@ -429,7 +429,7 @@ def _reinterpret(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     source = scope[op.group("source")[0]]
     if isinstance(source, TileRef):
         message = "got a local memref; allowed: a memref of global memory"
-        raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
+        raise NotExecutableError(op.error("executable", message))
     moved = windows.advanced(interpreter.machine, source.offset, scope[op.group("offsets")[0]])
     layout = op.attrs.get("layout")
     view = View(
@@ -673,7 +673,7 @@ def _elements(interpreter: Interpreter, op: Op, ref: TileRef, dtype: DType) -> T
 
 
 def _refused(op: Op, got: str) -> NotExecutableError:
-    return NotExecutableError(Diagnostic("error", f"got {got}", op.span, op.name, rule="executable"))
+    return NotExecutableError(op.error("executable", f"got {got}"))
 
 
 @executes("get_validshape")

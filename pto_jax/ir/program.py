@@ -16,7 +16,7 @@ from functools import cached_property
 from os import PathLike
 from typing import Any, Literal, TypeAlias, get_args
 
-from ..errors import ArgumentError, Span, one_of, short_list
+from ..errors import ArgumentError, Diagnostic, Span, one_of, short_list
 from .types import Type
 
 _PRINTER: list[Callable[[Any], str]] = []
@@ -145,6 +145,11 @@ class Op:
     def destinations(self) -> tuple[Value, ...]:
         """What the operation writes: ``outs`` where given, else the bound results."""
         return self.outs or self.results
+
+    def error(self, rule: str, message: str, value: Value | None = None) -> Diagnostic:
+        """It breaks a rule: at one of its values where that is what is wrong, else at all of it."""
+        span = value.span if value is not None and value.span is not None else self.span
+        return Diagnostic("error", message, span, self.name, rule=rule)
 
     def walk(self) -> Iterator[Op]:
         """The operation, then those in its regions, in text order."""

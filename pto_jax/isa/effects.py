@@ -220,7 +220,7 @@ def starved(op: Op, core: str, number: object) -> Diagnostic:
         f"PIPE_{target}, {number}] with 0 tokens, wants 1; allowed: a signal of the same pipes and number "
         "before every wait for it"
     )
-    return Diagnostic("error", message, op.span, op.name, rule="token")
+    return op.error("token", message)
 
 
 def loc_of(t: Type) -> Loc | None:

@@ -183,7 +183,7 @@ def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
         yield sample(instruction, form, _plain_types(instruction.name, ("f16", "f16")), relu, constants)
     yield from _matrix_samples(instruction, profile)
     if instruction.name == "textract":
-        yield from weight_windows(instruction, profile)
+        yield from weight_windows(instruction)
 
 
 _MATRIX_DECISIONS = (

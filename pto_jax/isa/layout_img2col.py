@@ -159,7 +159,7 @@ def weights(site: declare.Site) -> Iterator[declare.Finding]:
             yield name, f"{got}; allowed: a window within src"
 
 
-def weight_windows(instruction: declare.Instruction, profile: profiles.Profile) -> Iterator[Sample]:
+def weight_windows(instruction: declare.Instruction) -> Iterator[Sample]:
     """Windows of weights, one per width of elements."""
     index: Types = {"indexRow": ir.ScalarType(ir.INDEX), "indexCol": ir.ScalarType(ir.INDEX)}
     for name, shape in (("f32", (4, 2, 16)), ("f16", (2, 1, 2, 32)), ("i8", (3, 2, 16))):

@@ -21,7 +21,6 @@ _SOURCES = ("PTO ISA page of the instruction", "pto-isa headers; PTOAS dialect d
 _SETS_MODE = Traits(effects=(Effect("write", "mode"),))
 _PAGE, _HEADERS = _SOURCES
 _CONFIG = ir.OpaqueType("fmatrix_config")
-_EVENTS = ir.OpaqueType("eventid_array", "4")
 _SCALED_TYPES = table(SIMULATED, (), (*STANDARD, "f8e4m3", "f8e5m2", "hif8", "f4e2m1x2", "f4e1m2x2"))
 _IMAGE = ir.conv_tile(
     ir.F16, ir.Conv(ir.GlobalLayout.NC1HWC0, (1, 1, 4, 4, 16), ir.Geometry(padding=(1, 1, 1, 1)))
@@ -178,7 +177,6 @@ def _scale_samples(instruction: Instruction, profile: Profile) -> Iterator[Sampl
         yield Sample(instruction, {"dst": _SCALES, "src": _LEFT.with_dtype(ir.dtype(name))}, ("src",))
 
 
-_INDEX = ir.ScalarType(ir.INDEX)
 _LEFT = ir.TileType(
     ir.dtype("f8e4m3"), 16, 64, loc=ir.Loc.LEFT, blayout=ir.BLayout.COL_MAJOR, slayout=ir.SLayout.ROW_MAJOR
 )

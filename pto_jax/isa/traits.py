@@ -80,11 +80,6 @@ class Order:
     through: Through
     publishes: bool = False
 
-    @property
-    def orders_pipes(self) -> bool:
-        """Whether pipes of one core follow it; a core may give itself a flag between cores."""
-        return self.through in ("flag", "event", "token", "pipe", "operation", "core")
-
 
 @dataclass(frozen=True)
 class Regions:

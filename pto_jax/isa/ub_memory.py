@@ -172,7 +172,6 @@ _STRIDED = partial(Place, "base", offset="repeat_stride", unit=32, span=_blocks,
                    aligned=_on(32))  # fmt: skip
 _DISTS = {"dist": " ".join(LOADED)}
 _LOADED_MASKS, _STORED_MASKS = {"dist": "NORM US DS"}, {"dist": "NORM PK"}
-_ANY = "i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f8e4m3 f8e5m2 hif8 f4e2m1_pair f4e1m2_pair"
 _access = partial(micro, kind="memory", source=_LOADS)
 _mask_access = partial(_access, source=_PREDICATES)
 

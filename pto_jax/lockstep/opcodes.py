@@ -290,15 +290,11 @@ def _legal(
 ) -> bool:
     """Whether the operation is legal on full tiles."""
     (dst,) = instruction.destinations_of(form)
-    types = {n: _type(k) for n, k in kinds.items()}
+    types = {n: (k.type if isinstance(k, Kind) else k) for n, k in kinds.items()}
     ins = tuple(ir.Value(n, types[n]) for n in form)
     op = ir.Op(instruction.name, ins, (ir.Value(dst.name, types[dst.name]),), attributes=ir.attrs(attributes))
     valid = {n: k.limits for n, k in kinds.items() if isinstance(k, Kind)}
     return all(d.severity != "error" for d in check_op(op, profile, valid=valid))
-
-
-def _type(kind: Kind | ir.ScalarType) -> ir.Type:
-    return kind.type if isinstance(kind, Kind) else kind
 
 
 def _opcode(

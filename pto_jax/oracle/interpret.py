@@ -273,7 +273,7 @@ def run_ranks(  # noqa: PLR0913 - keywords
     arguments = {n: _checked(n, arrays, types.get(n), world.count) for n in world.buffers}
     for name, array in arguments.items():
         for rank in range(world.count):
-            memory[part(name, rank)] = _flat_bytes(array[rank], types.get(name))
+            memory[part(name, rank)] = _flat_bytes(array[rank])
     for call in kernels:
         for name in call.records:
             for rank in range(world.count):
@@ -292,7 +292,7 @@ def run_ranks(  # noqa: PLR0913 - keywords
     Interleaving(world, reference, sequences, seed, make).run()
     reference.finish()
     return {
-        n: np.stack([_array(memory[part(n, r)], a[r], types.get(n)) for r in range(world.count)])
+        n: np.stack([_array(memory[part(n, r)], a[r]) for r in range(world.count)])
         for n, a in arguments.items()
     }
 
@@ -317,10 +317,10 @@ def _extents(shape: tuple[int, ...], d: DType | None) -> tuple[int, ...]:
     return (*shape[:-1], 2 * shape[-1])
 
 
-def _flat_bytes(array: Array, d: DType | None) -> Array:
+def _flat_bytes(array: Array) -> Array:
     """A copy of a part as memory."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).copy()
 
 
-def _array(memory: Array, like: Array, d: DType | None) -> Array:
+def _array(memory: Array, like: Array) -> Array:
     return memory.view(like.dtype).reshape(like.shape)

@@ -230,7 +230,7 @@ class ReferenceMachine:
 
     def trap(self, op: Op) -> None:
         """End the execution with ExecutionError."""
-        raise ExecutionError(Diagnostic("error", "the program stops here", op.span, op.name, rule="trap"))
+        raise ExecutionError(op.error("trap", "the program stops here"))
 
     def require(
         self, op: Op, rule: str, allowed: str, broken: Scalar, found: str = "", values: Sequence[Scalar] = ()
@@ -239,7 +239,7 @@ class ReferenceMachine:
         if broken:
             what = f"got {found.format(*values)}" if found else "a run-time rule is broken"
             message = f"{what}; allowed: {allowed}"
-            raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule=rule))
+            raise ExecutionError(op.error(rule, message))
 
     def _at(self, t: TileType, address: Scalar, op: Op) -> Place:
         start, size = int(address), storage_size(t)
@@ -278,7 +278,7 @@ class ReferenceMachine:
         rows, cols = int(ref.v_row), int(ref.v_col)
         if not (0 <= rows <= ref.type.rows and 0 <= cols <= ref.type.cols):
             message = f"a valid region of {rows}x{cols} in a tile of {ref.type.rows}x{ref.type.cols}"
-            raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule="region"))
+            raise ExecutionError(op.error("region", message))
 
     def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Scalar:
         """The element at a position in a tile's storage; ExecutionError outside the tile."""
@@ -397,7 +397,7 @@ def _in_buffer(op: Op, pointer: Pointer, memory: Array) -> Array:
 
 def _outside(op: Op, position: Scalar, what: str) -> ExecutionError:
     message = f"got offset {position} in {what}; allowed: an element of it"
-    return ExecutionError(Diagnostic("error", message, op.span, op.name, rule="offset-range"))
+    return ExecutionError(op.error("offset-range", message))
 
 
 def _scalar(words: Array, d: DType) -> Scalar:

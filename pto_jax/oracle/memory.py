@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..errors import Diagnostic, ExecutionError, objection
+from ..errors import ExecutionError, objection
 from ..interpreter import View
 from ..ir import (
     AtomicType,
@@ -152,7 +152,7 @@ def check_bounds(step: Step, view: View, at: Array, memory: Array) -> None:
     if at.size and (at.min() < 0 or at.max() >= available):
         got = f"got elements {at.min()} to {at.max()} of {view.buffer}"
         message = objection(got, f"the buffer of {available} elements of {view.dtype}")
-        raise ExecutionError(Diagnostic("error", message, step.op.span, step.op.name, rule="bounds"))
+        raise ExecutionError(step.op.error("bounds", message))
 
 
 # -- convolution tiles -------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def _require_shape(step: Step, conv: Conv, view: View) -> None:
     if not fits:
         dims = "x".join(map(str, have))
         message = f"a window of {dims} and a convolution tile of {'x'.join(map(str, conv.shape))}"
-        raise ExecutionError(Diagnostic("error", message, step.op.span, step.op.name, rule="bounds"))
+        raise ExecutionError(step.op.error("bounds", message))
 
 
 def _converted_positions(
@@ -378,7 +378,7 @@ def positions_of(step: Step, view: View, region: tuple[int, int], memory: Array)
     lanes = window_lanes(view)
     if all(region) and any(n > limit for n, limit in zip(region, lanes, strict=True)):
         message = f"the window has {lanes[0]}x{lanes[1]} lanes; {region[0]}x{region[1]} are transferred"
-        raise ExecutionError(Diagnostic("error", message, step.op.span, step.op.name, rule="bounds"))
+        raise ExecutionError(step.op.error("bounds", message))
     at = global_map(view, *np.ogrid[tuple(map(slice, region))])
     at = np.broadcast_to(at, region)
     check_bounds(step, view, at, memory)

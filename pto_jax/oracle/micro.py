@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from ..errors import Diagnostic, ExecutionError
+from ..errors import ExecutionError
 from ..interpreter import Operand, Pointer
 from ..interpreter.operands import LocalPointer, Register
 from ..ir import Loc, Op, ScalarType, Value
@@ -114,7 +114,7 @@ class Memory:
             message = (
                 f"got bytes [{at.min()}, {at.max() + 1}) of {where}, which has {end}; allowed: {allowed}"
             )
-            raise ExecutionError(Diagnostic("error", message, self.op.span, self.op.name, rule="in-bounds"))
+            raise ExecutionError(self.op.error("in-bounds", message))
         return at
 
 

@@ -147,7 +147,7 @@ _FLOAT: dict[str, Callable[..., np.float64]] = {
 }
 
 
-def _to_integer(value: Number, source: DType, result: DType, low: int, high: int) -> int:
+def _to_integer(value: Number, result: DType, low: int, high: int) -> int:
     if math.isnan(value):
         return 0
     if math.isinf(value):
@@ -165,8 +165,8 @@ _CONVERT: dict[str, Callable[[Any, DType, DType], Number]] = {
     "truncf": lambda a, s, r: _rounded(a, r),
     "sitofp": lambda a, s, r: _rounded(_sticky(int(a)), r),
     "uitofp": lambda a, s, r: _rounded(_sticky(_unsigned(int(a), s)), r),
-    "fptosi": lambda a, s, r: _to_integer(a, s, r, -(1 << (r.bits - 1)), (1 << (r.bits - 1)) - 1),
-    "fptoui": lambda a, s, r: _to_integer(a, s, r, 0, (1 << r.bits) - 1),
+    "fptosi": lambda a, s, r: _to_integer(a, r, -(1 << (r.bits - 1)), (1 << (r.bits - 1)) - 1),
+    "fptoui": lambda a, s, r: _to_integer(a, r, 0, (1 << r.bits) - 1),
     "bitcast": lambda a, s, r: _bitcast(a, s, r),
 }
 

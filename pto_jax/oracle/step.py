@@ -219,7 +219,7 @@ def lanewise(module: str) -> Callable[[str, Sequence[str], Lane], None]:
 
 def not_executable(op: Op, what: str) -> errors.NotExecutableError:
     """The error for a form that is declared but computed by no rule."""
-    return errors.NotExecutableError(errors.Diagnostic("error", what, op.span, op.name, rule="executable"))
+    return errors.NotExecutableError(op.error("executable", what))
 
 
 def require_plain(step: Step, **off: IntEnum) -> None:

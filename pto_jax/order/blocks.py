@@ -163,4 +163,4 @@ def _stuck(number: int | None, found: tuple[str, Waiting]) -> Diagnostic:
     core, waiting = found
     name = f"{prefix(number)}{core}".strip() or "core main"
     message = f"{name} waits for {waiting.what} for ever: not all of them come here as often"
-    return Diagnostic("error", message, waiting.op.span, waiting.op.name, rule="deadlock")
+    return waiting.op.error("deadlock", message)

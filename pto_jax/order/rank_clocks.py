@@ -176,7 +176,7 @@ def _mailbox(wait: Waited, notifies: Sequence[Notify]) -> Clock:
     return [min(_at(m.clock, agent) for m in fitting) for agent in range(width)]
 
 
-def may_pass(wait: Waited, cell: Cell, notifies: Sequence[Notify], initial: int) -> Iterator[Notify]:
+def may_pass(wait: Waited, notifies: Sequence[Notify], initial: int) -> Iterator[Notify]:
     """The increments that may bring a counter past the one value that a wait wants."""
     if wait.compared != WaitCmp.EQ or any(not m.adds for m in notifies):
         return

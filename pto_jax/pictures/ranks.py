@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ..interpreter import Interpreter, Operand, Pointer, Scalar, Scope, Steps, View
+from ..interpreter import Interpreter, Pointer, Scalar, Scope, Steps, View
 from ..interpreter.cores import Block, Core
 from ..interpreter.ranks import Cell, Watch
 from ..ir import Op, Program, WaitCmp
@@ -39,13 +39,12 @@ class Ranks(Protocol):
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a rank: a copy, a signal or the end of a wait, and the ranks whose parts it concerns."""
+    """One step of a rank: a copy, a signal or the end of a wait, and the cells of signals."""
 
     rank: int
     kind: str
     op: Op
     what: str
-    to: tuple[int, ...] = ()
     cells: tuple[Cell, ...] = ()
 
 
@@ -57,14 +56,12 @@ class _Story(Watch):
         """A signal changes."""
         cell = Cell(str(place.buffer), int(place.offset))
         what = f"{cell} {'+=' if adds else '='} {int(value)}"
-        self.steps.append(Step(rank, "signal", op, what, (_rank(cell.buffer),), (cell,)))
+        self.steps.append(Step(rank, "signal", op, what, (cell,)))
 
     def waited(self, rank: int, op: Op, places: Sequence[Pointer], compared: WaitCmp, value: Scalar) -> None:
         """A wait ends."""
         cells = tuple(Cell(str(p.buffer), int(p.offset)) for p in places)
-        self.steps.append(
-            Step(rank, "wait", op, f"{cells[0]} {compared.name.lower()} {int(value)}", (), cells)
-        )
+        self.steps.append(Step(rank, "wait", op, f"{cells[0]} {compared.name.lower()} {int(value)}", cells))
 
     def interpreter(self, program: Program, machine: Any, core: Core, shared: Block) -> Interpreter:
         """What executes the operations of a core and notes its copies."""
@@ -88,17 +85,8 @@ class _Teller(Interpreter):
             return
         views = [v for v in map(scope.find, (*op.outs, *op.ins)) if isinstance(v, View)]
         if views:
-            ranks = tuple(dict.fromkeys(_rank(str(v.buffer)) for v in views))
-            what = " <- ".join(dict.fromkeys(_of(v) for v in views))
-            self.story.steps.append(Step(self.shared.rank, "copy", op, what, ranks))
-
-
-def _rank(buffer: str) -> int:
-    return int(buffer.rpartition(" ")[2])
-
-
-def _of(operand: Operand) -> str:
-    return str(operand.buffer)
+            what = " <- ".join(dict.fromkeys(str(v.buffer) for v in views))
+            self.story.steps.append(Step(self.shared.rank, "copy", op, what))
 
 
 def ranks(kernel: Ranks, values: Mapping[str, Any]) -> Picture:

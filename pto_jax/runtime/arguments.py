@@ -12,7 +12,7 @@ from jax.core import Tracer
 from ..analysis.entries import Argument, GlobalTypes
 from ..analysis.provenance import called
 from ..analysis.resolve import resolve
-from ..errors import ArgumentError, Diagnostic, ExecutionError, nearest
+from ..errors import ArgumentError, ExecutionError, nearest
 from ..files import user_code
 from ..ir import (
     FRAGMENT,
@@ -200,7 +200,7 @@ def check_accesses(name: str, size: int, accesses: Accesses) -> None:
         position = accesses.first if accesses.first < 0 else accesses.last
         places = f"0 to {size - 1}" if size else "which has none"
         message = f"got offset {position}; allowed: an element of {name}, {places}"
-        raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule="offset-range"))
+        raise ExecutionError(op.error("offset-range", message))
     place = f"{op.name}{f' at {op.span}' if op.span else ''}"
     allowed = f"at least {accesses.last + 1}, which the program's views need ({place})"
     if accesses.first < 0:

@@ -91,7 +91,7 @@ def launches(
                 n: names.get(w, w) if isinstance(names.get(w, w), str) else w
                 for n, w in (context or {}).items()
             }
-            launch = [_bound(kernel, ranks, own, names)]
+            launch = [_bound(kernel, ranks, own)]
         calls += [None if call is None else _renamed(place, call, names) for call in launch]
     if not kernels:
         raise ArgumentError("launches: got no kernel; allowed: one or more")
@@ -138,7 +138,7 @@ def _kernel_and_names(entry: object, place: str) -> tuple[RankKernel | Kernel | 
     raise ArgumentError(f"{place}: got {entry!r}", allowed=allowed)
 
 
-def _bound(kernel: Kernel, ranks: int, context: Mapping[str, str], names: Mapping[str, Any]) -> RankCall:
+def _bound(kernel: Kernel, ranks: int, context: Mapping[str, str]) -> RankCall:
     """A kernel that was compiled for one rank."""
     own = {n: w for n, w in context.items() if any(a.name == n for a in kernel.arguments)}
     call = bind(kernel.program, kernel.function, ranks, kernel.grid, (), None, None)

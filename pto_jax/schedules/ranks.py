@@ -651,7 +651,7 @@ def _signals(replay: _Replay) -> Iterator[RankFinding]:
                     yield RankFinding("schedule", one.op, two.op, reason)
     for wait in (w for w in replay.waits if w.sure):
         for cell in wait.cells:
-            for m in rank_clocks.may_pass(wait, cell, replay.notifies.get(cell, ()), replay.initial[cell]):
+            for m in rank_clocks.may_pass(wait, replay.notifies.get(cell, ()), replay.initial[cell]):
                 reason = f"{cell} may pass {wait.value} before the wait looks, which then has no end"
                 yield RankFinding("deadlock", m.op, wait.op, reason)
     for copy, asking in replay.asked:

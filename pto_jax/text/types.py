@@ -571,7 +571,7 @@ class TypeReader(ShapeReader):
         start = c.start
         c.advance()
         if name in OPAQUE:
-            return self._opaque(name, start)
+            return self._opaque(name)
         if name == CONV_NAME:
             return read_conv_tile(self, start)
         opened = c.open(Kind.LESS, f"after !pto.{name}")
@@ -698,7 +698,7 @@ class TypeReader(ShapeReader):
         view = ir.TensorViewType if name == "tensor_view" else ir.PartitionViewType
         return view(dims, element)
 
-    def _opaque(self, name: str, start: int) -> ir.Type:
+    def _opaque(self, name: str) -> ir.Type:
         c = self.cursor
         if c.kind is not Kind.LESS:
             return ir.OpaqueType(name)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ..errors import Diagnostic
 from ..ir import I1, INDEX, Op, Region, ScalarType, TileType, Type, UnknownType, Value
 from ..isa import effects, traits
-from . import errors, functions
+from . import functions
 
 _I1, _INDEX = ScalarType(I1), ScalarType(INDEX)
 
@@ -35,7 +35,7 @@ def end_finding(region: Region, parent: Op | None) -> Diagnostic | None:
             message = f"before the end of {where}; allowed: as the last operation"
         else:
             continue
-        return errors.error_of(op, "terminator", message)
+        return op.error("terminator", message)
     return None
 
 
@@ -63,7 +63,7 @@ def block_findings(graph: Op) -> Iterator[Diagnostic]:
             wanted = [a.type for a in block.args] if block is not None else []
             if block is None or len(types) != len(wanted) or not all(map(fits, types, wanted)):
                 message = f"^{label} is given {_listed(types)}; allowed: {_listed(wanted)}"
-                yield errors.error_of(op, "branch", message)
+                yield op.error("branch", message)
 
 
 def _terminator(region: Region, parent: Op | None) -> str:
@@ -123,9 +123,7 @@ def _listed(types: Sequence[Type]) -> str:
     return "(" + ", ".join(str(t) for t in types) + ")"
 
 
-def _agree(
-    op: Op, actual: Sequence[Type], expected: Sequence[Type], what: str, at: Op | None
-) -> Iterator[_Found]:
+def _agree(actual: Sequence[Type], expected: Sequence[Type], what: str, at: Op | None) -> Iterator[_Found]:
     if len(actual) != len(expected) or not all(map(fits, actual, expected)):
         yield "carried-types", f"{what}: got {_listed(actual)}; allowed: {_listed(expected)}", at
 
@@ -145,7 +143,7 @@ def _yielded(
                 )
             continue
         types = [v.type for v in (end.ins if name == "scf.yield" else end.ins[1:])]
-        yield from _agree(op, types, wanted, f"{name} for the {what}", end)
+        yield from _agree(types, wanted, f"{name} for the {what}", end)
 
 
 def _for(op: Op, constants: Mapping[str, int]) -> Iterator[_Found]:
@@ -166,10 +164,8 @@ def _for(op: Op, constants: Mapping[str, int]) -> Iterator[_Found]:
         yield "step", f"step {step}; allowed: 1 or more", bounds[2]
     inits, args = op.group("inits"), op.regions[0].args
     types = [v.type for v in inits]
-    yield from _agree(
-        op, [a.type for a in args], [bounds[0].type, *types], "counter and carried values", None
-    )
-    yield from _agree(op, [v.type for v in op.results], types, "results", None)
+    yield from _agree([a.type for a in args], [bounds[0].type, *types], "counter and carried values", None)
+    yield from _agree([v.type for v in op.results], types, "results", None)
     yield from _yielded(op, op.regions, types, "carried values")
 
 
@@ -196,9 +192,9 @@ def _while(op: Op) -> Iterator[_Found]:
         return
     before, after = op.regions
     inits, results = [v.type for v in op.ins], [v.type for v in op.results]
-    yield from _agree(op, [a.type for a in before.args], inits, "arguments of the first region", None)
+    yield from _agree([a.type for a in before.args], inits, "arguments of the first region", None)
     yield from _yielded(op, (before,), results, "results", "scf.condition")
-    yield from _agree(op, [a.type for a in after.args], results, "arguments of the second region", None)
+    yield from _agree([a.type for a in after.args], results, "arguments of the second region", None)
     yield from _yielded(op, (after,), inits, "carried values")
 
 

@@ -10,7 +10,6 @@ from ..isa.check import EXPLICIT
 from ..isa.effects import placed, traits_in, traits_of
 from ..isa.multi_tiles import SUBVIEW
 from ..isa.traits import Traits
-from .errors import error_of
 
 #: Levels of a build: from 3 on the program places its tiles and orders its pipes itself.
 LEVELS = (1, 2, 3)
@@ -139,7 +138,7 @@ def _peers(program: ir.Program, function: ir.Function) -> Iterator[Diagnostic]:
         target = program.function(peer.name) if isinstance(peer, ir.Symbol) else None
         if target is not None and target.private and target.child != function.child:
             message = f"@{target.name} is private in another child module; allowed: a public function"
-            yield error_of(op, "peer-function", message)
+            yield op.error("peer-function", message)
 
 
 def _back_ends(program: ir.Program) -> Iterator[Diagnostic]:
@@ -214,11 +213,11 @@ def _kernel(function: ir.Function) -> Iterator[Diagnostic]:
         if isinstance(kind, ir.KernelKind) and traits_of(op).core != kind:
             got = f"in the {kind.name.lower()} kernel @{function.name}"
             message = f"{got}; allowed: sections of its own kind, or functions without kernel_kind"
-            yield error_of(op, "kernel-kind", message)
+            yield op.error("kernel-kind", message)
         for inner in op.walk():
             if inner is not op and _is_section(inner):
                 got = f"inside {op.name}; allowed: sections one after another"
-                yield error_of(inner, "kernel-kind", got)
+                yield inner.error("kernel-kind", got)
 
 
 def _is_section(op: ir.Op) -> bool:
@@ -235,8 +234,7 @@ def _manual_buffers(program: ir.Program, function: ir.Function) -> Iterator[Diag
     for op in function.walk() if manual else ():
         if _is_unplaced(program, op):
             where = f" ({manual[0].span})" if manual[0].span else ""
-            yield error_of(
-                op,
+            yield op.error(
                 "manual-buffer",
                 f"no address, beside reserve_buffer{where} with auto = false; allowed: auto = true, or an "
                 "address for every tile",
@@ -271,16 +269,16 @@ def _level(program: ir.Program, op: ir.Op, level: int | None, auto_sync: bool) -
     # The address of a local memref is nothing that a program at some level writes.
     a_tile = place is None or isinstance(place[0].type, ir.TileType | ir.MultiTileType)
     if allocates and a_tile and place is not None and place[1] and level is not None and level < EXPLICIT:
-        yield error_of(op, "level", f"addr at level {level}; allowed: at level 3")
+        yield op.error("level", f"addr at level {level}; allowed: at level 3")
     if level == EXPLICIT and a_tile and _is_unplaced(program, op):
         got = "no addr" if allocates else "a tile as result, which has no address,"
-        yield error_of(op, "level", f"{got} at level 3; allowed: addr = %address for every tile")
+        yield op.error("level", f"{got} at level 3; allowed: addr = %address for every tile")
     if place is not None and not allocates:
         if level is not None and level < EXPLICIT:
-            yield error_of(op, "level", f"at level {level}; allowed: at level 3")
+            yield op.error("level", f"at level {level}; allowed: at level 3")
         if auto_sync:
             got = "beside automatic synchronisation; allowed: without, as it cannot see run-time addresses"
-            yield error_of(op, "level", got)
+            yield op.error("level", got)
 
 
 def _of_argument(
@@ -289,7 +287,7 @@ def _of_argument(
     """At level 3 windows are addresses, which the tiles of a function's arguments do not have yet."""
     if level == EXPLICIT and op.name == SUBVIEW and not program.fragment and op.ins[0] in function.args:
         message = f"a window of the argument {op.ins[0]} at level 3; allowed: of a tile that has an address"
-        yield error_of(op, "level", message)
+        yield op.error("level", message)
 
 
 def _reserved(op: ir.Op, level: int) -> Iterator[Diagnostic]:
@@ -297,10 +295,10 @@ def _reserved(op: ir.Op, level: int) -> Iterator[Diagnostic]:
     auto, based = op.attrs.get("auto"), op.attrs.get("base") is not None
     if level == EXPLICIT and (auto is not False or not based):
         got = "auto = true" if auto is not False else "no base"
-        yield error_of(op, "level", f"{got} at level 3; allowed: auto = false with base = N")
+        yield op.error("level", f"{got} at level 3; allowed: auto = false with base = N")
     elif level < EXPLICIT and (auto is not True or based):
         got = "auto = false" if auto is not True else "base"
-        yield error_of(op, "level", f"{got} at level {level}; allowed: auto = true without base")
+        yield op.error("level", f"{got} at level {level}; allowed: auto = true without base")
 
 
 def call_findings(program: ir.Program, op: ir.Op) -> Iterator[Diagnostic]:

@@ -28,7 +28,6 @@ from ..isa.micro import MicroOperation, opens_scope
 from ..isa.rules.logical import mask_objection
 from ..isa.rules.micro_types import fits_lanes, lane_scalar
 from ..profiles import Profile
-from .errors import error_of
 
 #: On-chip memories as types of pointers name them.
 SPACES = {
@@ -51,12 +50,12 @@ def micro_findings(
     """
     if profile.name != "a5":
         message = f"the profile {profile.name} has no micro-operations; allowed: a5"
-        yield error_of(op, "profile", message)
+        yield op.error("profile", message)
         return
     basic = [*_type_findings(op, declared), *_choice_findings(op, declared)]
     yield from basic
     for rule in () if basic else declared.rules:
-        yield from (error_of(op, "rule", message) for message in rule(op))
+        yield from (op.error("rule", message) for message in rule(op))
     yield from _number_findings(op, declared, facts)
 
 
@@ -68,10 +67,10 @@ def _number_findings(op: Op, declared: MicroOperation, facts: OperandFacts) -> I
         number = numbers[name]
         low, high = declared.limits.get(name, (None, None))
         if number is not None and low is not None and high is not None and not low <= number <= high:
-            yield error_of(op, "types", f"{name} is {number}; allowed: {low} to {high}", value)
+            yield op.error("types", f"{name} is {number}; allowed: {low} to {high}", value)
     if declared.number_rules is not None:
         messages = declared.number_rules(declared.call(op), numbers)
-        yield from (error_of(op, "rule", f"got {message}") for message in messages)
+        yield from (op.error("rule", f"got {message}") for message in messages)
 
 
 def _type_findings(op: Op, declared: MicroOperation) -> Iterator[Diagnostic]:
@@ -80,7 +79,7 @@ def _type_findings(op: Op, declared: MicroOperation) -> Iterator[Diagnostic]:
     if not len(needed) <= len(op.results) <= len(declared.words[1]):
         allowed = ", ".join(declared.results) or "none"
         message = f"has {len(op.results)} result(s); allowed: {len(needed)} ({allowed})"
-        yield error_of(op, "results", message)
+        yield op.error("results", message)
     wanted = declared.types.replace("->", " ").split()
     names = [w.strip('"') for w in declared.names]
     values = {**declared.values(op), **dict(zip(declared.results, op.results, strict=False))}
@@ -91,13 +90,11 @@ def _type_findings(op: Op, declared: MicroOperation) -> Iterator[Diagnostic]:
         allowed = _objection(values[name].type, word, declared, bound)
         if allowed:
             message = f"{name} is {_shown(values[name].type)}; allowed: {allowed}"
-            yield error_of(op, "types", message, values[name])
+            yield op.error("types", message, values[name])
     if declared.updated(op) and declared.places:
         pointer, moved = values[declared.places[0].pointer], op.results[-1]
         if moved.type != pointer.type:
-            yield error_of(
-                op, "types", f"{moved} is {moved.type}; allowed: {pointer.type}, as {pointer}", moved
-            )
+            yield op.error("types", f"{moved} is {moved.type}; allowed: {pointer.type}, as {pointer}", moved)
 
 
 def _choice_findings(op: Op, declared: MicroOperation) -> Iterator[Diagnostic]:
@@ -107,15 +104,15 @@ def _choice_findings(op: Op, declared: MicroOperation) -> Iterator[Diagnostic]:
         meant = get_close_matches(name, names, 1)
         if meant and name not in names:
             message = f"got the attribute {name}; allowed: {', '.join(names)}"
-            yield error_of(op, "choices", f"{message}; did you mean {meant[0]}?")
+            yield op.error("choices", f"{message}; did you mean {meant[0]}?")
     for name in declared.flags:
         if op.attrs.get(name) not in (None, True, False):
-            yield error_of(op, "choices", f"got {name} = {op.attrs[name]}; allowed: true, false")
+            yield op.error("choices", f"got {name} = {op.attrs[name]}; allowed: true, false")
     for name, allowed_words in (*declared.choices.items(), *declared.clauses.items()):
         word = op.attrs.get(name)
         if word is not None and word not in allowed_words:
             message = f'got {name} = "{word}"; allowed: {", ".join(allowed_words)}'
-            yield error_of(op, "choices", message)
+            yield op.error("choices", message)
 
 
 def _shown(t: Type) -> str:
@@ -215,19 +212,19 @@ def _scopes(region: Region, inside: bool) -> Iterator[Diagnostic]:
     for op in region.ops:
         opens = opens_scope(op)
         if opens and inside:
-            yield error_of(op, "scope", "a vector scope in another one; allowed: scopes one after the other")
+            yield op.error("scope", "a vector scope in another one; allowed: scopes one after the other")
         state = next((v for v in (*op.ins, *op.results) if is_physical(v.type)), None)
         if state is not None and not inside and not opens:
             got = f"{state} is {state.type} outside a vector scope, and no scope can hold all that uses it"
             allowed = "in one pto.vecscope, or without a barrier, transfer or call in between"
-            yield error_of(op, "scope", f"{got}; allowed: {allowed}", state)
+            yield op.error("scope", f"{got}; allowed: {allowed}", state)
         tiles = any(isinstance(v.type, TileType) for v in (*op.ins, *op.outs, *op.results))
         if inside and tiles and aliased(op) is None:
-            yield error_of(op, "scope", "a tile operation in a vector scope; allowed: before or behind it")
+            yield op.error("scope", "a tile operation in a vector scope; allowed: before or behind it")
         declared = find_micro(op.name)
         outside = declared is not None and declared.between_scopes
         if inside and (outside or _synchronises(op)):
-            yield error_of(op, "scope", "stands in a vector scope; allowed: before or behind it")
+            yield op.error("scope", "stands in a vector scope; allowed: before or behind it")
         for inner in op.regions:
             yield from _scopes(inner, inside or opens)
 
@@ -243,7 +240,7 @@ def _handed_in(scope: Op) -> Iterator[Diagnostic]:
     for argument, value in zip(scope.regions[0].args, scope.ins, strict=False):
         if argument.type != value.type:
             message = f"{argument} is {_shown(argument.type)}; allowed: {_shown(value.type)}, as {value}"
-            yield error_of(scope, "scope", message, argument)
+            yield scope.error("scope", message, argument)
 
 
 def _captures(scope: Op) -> Iterator[Diagnostic]:
@@ -260,7 +257,7 @@ def _captures(scope: Op) -> Iterator[Diagnostic]:
                 message = (
                     f"{value} is used in a strict scope that does not capture it; allowed: captured values"
                 )
-                yield error_of(inner, "scope", message, value)
+                yield inner.error("scope", message, value)
 
 
 def _immediate_findings(function: Function) -> Iterator[Diagnostic]:
@@ -271,7 +268,7 @@ def _immediate_findings(function: Function) -> Iterator[Diagnostic]:
         value = declared.values(op).get(declared.immediate) if declared is not None else None
         if declared is not None and value is not None and value.name not in constants:
             message = f"{declared.immediate} is {value}; allowed: an arith.constant"
-            yield error_of(op, "types", message, value)
+            yield op.error("types", message, value)
 
 
 # -- streams -----------------------------------------------------------------------------------------------
@@ -335,16 +332,16 @@ class _Streams:
             if first is not op and not _apart(path, self.path):
                 line = first.span.line if first.span else 0
                 message = f"{value} is used a second time (first on line {line}); allowed: the state after it"
-                yield error_of(op, "align", message, value)
+                yield op.error("align", message, value)
             elif self.made.get(value.name, self.loops) < self.loops:
                 message = f"{value} comes from outside the loop; allowed: a state that the loop carries"
-                yield error_of(op, "align", f"{message} (iter_args)", value)
+                yield op.error("align", f"{message} (iter_args)", value)
             wanted = words.get(names.get(value.name, ""), "")
             kind = self.kinds.get(value.name, "")
             if kind and wanted in _STREAMS and kind != wanted:
                 (is_of, _), (needs, begin) = _STREAMS[kind], _STREAMS[wanted]
                 message = f"{value} is the state of {is_of}; allowed: that of {needs}, which {begin} begins"
-                yield error_of(op, "align", message, value)
+                yield op.error("align", message, value)
 
 
 def _groups(op: Op) -> Iterator[tuple[str, Value]]:

@@ -13,7 +13,6 @@ from ..ir import Function, Loc, Op, TileType, Value
 from ..isa import Bound
 from ..isa.effects import kept_apart
 from ..profiles import Profile
-from .errors import error_of
 
 
 @dataclass(frozen=True)
@@ -169,7 +168,7 @@ def shared_bytes(op: Op, bound: Bound, facts: FunctionFacts, profile: Profile) -
         certain = one.certainly_overlaps(two)
         got = f"{name} ({pair[0]}) and {other} ({pair[1]}) {'share' if certain else 'may share'} bytes"
         allowed = f"allowed on {profile.name}: {name} apart from {other}, {apart.source}"
-        error = error_of(op, "overlap", f"{got}; {allowed}; try: another tile as {name}", pair[0])
+        error = op.error("overlap", f"{got}; {allowed}; try: another tile as {name}", pair[0])
         yield error if certain else replace(error, severity="warning")
 
 

@@ -11,7 +11,6 @@ from ..isa import effects, sync_handles
 from ..isa.effects import traits_in, traits_of
 from ..isa.traits import Fifo
 from ..profiles import Profile
-from .errors import error_of
 
 #: Splits of an odd number of rows and of columns.
 _ODD = (3, 4)
@@ -42,26 +41,22 @@ def _odd(end: End, op: Op, entry: Value | None, profile: Profile) -> Iterator[Di
     split, names = op.attrs["split"], [name for name, size in end.op.groups if size]
     memory = "gm_slot_tensor" in names or (profile.name != "a5" and "gm_slot_buffer" in names)
     if end.mask != 1 or not memory or "c2v_consumer_buf" not in names:
-        yield error_of(
-            op,
+        yield op.error(
             "pipe-odd",
             f"split = {split} on a pipe of dir_mask = {end.mask} with {', '.join(names) or 'no slots'}; "
             "allowed: dir_mask = 1, c2v_consumer_buf, and gm_slot_tensor (gm_slot_buffer on a2a3)",
         )
     if entry is not None and isinstance(entry.type, TensorViewType):
-        yield error_of(op, "pipe-odd", f"split = {split} of a view; allowed: of a tile", entry)
+        yield op.error("pipe-odd", f"split = {split} of a view; allowed: of a tile", entry)
     elif traits_of(op).fifo == "pop" and not op.group("valid_row"):
-        yield error_of(
-            op,
-            "pipe-odd",
-            f"split = {split} without valid_row and valid_col; allowed: those of the core's part",
+        yield op.error(
+            "pipe-odd", f"split = {split} without valid_row and valid_col; allowed: those of the core's part"
         )
 
 
 def _odd_handle(end: End, op: Op, entry: Value | None, profile: Profile) -> Iterator[Diagnostic]:
     if end.mask != 1 or not (end.op.group("gm_addr") and end.op.group("local_addr")):
-        yield error_of(
-            op,
+        yield op.error(
             "pipe-odd",
             f"split = {op.attrs['split']} on a pipe of dir_mask = {end.mask} made by {end.op.name}; allowed: "
             "dir_mask = 1, with slots in global and in local memory",
@@ -79,8 +74,7 @@ def _parity(op: Op, entry: Value | None) -> Iterator[Diagnostic]:
     if size is not None and (size % 2 == 1) != (split in _ODD):
         what = ("rows", "columns")[axis]
         other = split + 2 if split < 3 else split - 2
-        yield error_of(
-            op,
+        yield op.error(
             "pipe-parity",
             f"split = {split} of {size} valid {what}; allowed: an {'odd' if split in _ODD else 'even'} "
             f"number of {what}; try: split = {other}",
@@ -96,18 +90,17 @@ def _view(end: End, op: Op, entry: Value | None) -> Iterator[Diagnostic]:
     if end.core is not None and (memory is None or memory.type == entry.type):
         if memory is None:
             message = f"{entry} is a view, and id = {end.number} has no gm_slot_tensor; allowed: a tile"
-            yield error_of(op, "pipe-slot", message, entry)
+            yield op.error("pipe-slot", message, entry)
         return
     slot = memory.type if memory is not None else None
     if not isinstance(slot, TensorViewType) or (end.core is None and op.attrs.get("split", 0) != 0):
         return
     if slot.dtype != entry.type.dtype or len(slot.dims) != len(entry.type.dims):
-        yield error_of(op, "pipe-slot", f"{entry} is {entry.type}; allowed: {slot} as gm_slot_tensor", entry)
+        yield op.error("pipe-slot", f"{entry} is {entry.type}; allowed: {slot} as gm_slot_tensor", entry)
         return
     for axis, (have, want) in enumerate(zip(entry.type.dims, slot.dims, strict=True)):
         if None not in (have, want) and have != want:
-            yield error_of(
-                op,
+            yield op.error(
                 "pipe-slot",
                 f"dimension {axis} of {entry} has {have}; allowed: {want}, that of gm_slot_tensor",
                 entry,
@@ -197,9 +190,9 @@ def _places(side: _Side) -> Iterator[Diagnostic]:
         wanted = traits.core
         if wanted is not None and kind != wanted:
             where = "no kernel" if kind is None else f"a {kind.name.lower()} kernel"
-            yield error_of(op, "pipe-kernel", f"in {where}; allowed: in a {wanted.name.lower()} kernel")
+            yield op.error("pipe-kernel", f"in {where}; allowed: in a {wanted.name.lower()} kernel")
         if wanted is None and traits.fifo in USES and kind is None:
-            yield error_of(op, "pipe-kernel", "in no kernel; allowed: in a cube or vector kernel or section")
+            yield op.error("pipe-kernel", "in no kernel; allowed: in a cube or vector kernel or section")
 
 
 def _once(side: _Side) -> Iterator[Diagnostic]:
@@ -217,9 +210,7 @@ def _once(side: _Side) -> Iterator[Diagnostic]:
             key = (fifo, peer, name)
             what = f'"{name}"' + (f" of @{peer.name}" if isinstance(peer, Symbol) else "")
         if key in seen:
-            yield error_of(
-                op, "pipe-once", f"{what} a second time in @{side.function.name}; allowed: each once"
-            )
+            yield op.error("pipe-once", f"{what} a second time in @{side.function.name}; allowed: each once")
         seen.add(key)
 
 
@@ -239,13 +230,13 @@ def _numbers(side: _Side) -> Iterator[Diagnostic]:
                 f"id = {number_of(op)}, but no pipe of that id was initialised before it in "
                 f"@{side.function.name}; allowed: {numbers}; try: pto.{core}_initialize_pipe with this id"
             )
-            yield error_of(op, "pipe-id", message)
+            yield op.error("pipe-id", message)
             continue
         bit = direction(op)
         if end.mask in (1, 2, 3) and not end.mask & bit:
             way = "from the cube to the vector cores" if bit == 1 else "from the vector cores to the cube"
             message = f"id = {end.number} has dir_mask = {end.mask}; allowed {way}: dir_mask = {bit} or 3"
-            yield error_of(op, "pipe-direction", message)
+            yield op.error("pipe-direction", message)
 
 
 def direction(op: Op) -> int:
@@ -265,7 +256,7 @@ def _flags(side: _Side) -> Iterator[Diagnostic]:
                     f"the pipes of @{side.function.name} need more than {_FLAGS} flags with this one; "
                     f"allowed: {_FLAGS}, 2 for a pipe of one direction and 4 for one with dir_mask = 3"
                 )
-                yield error_of(end.op, "pipe-flags", message)
+                yield end.op.error("pipe-flags", message)
                 break
 
 
@@ -278,8 +269,8 @@ def _imports(side: _Side, sides: Mapping[str, _Side]) -> Iterator[Diagnostic]:
         reserved = [o.attrs.get("name") for o in other.having("reserve")] if other else []
         if name not in reserved:
             buffers = ", ".join(f'"{r}"' for r in reserved) or "nothing"
-            yield error_of(
-                op, "pipe-peer", f'"{name}" of @{peer.name}, which reserves {buffers}; allowed: its buffers'
+            yield op.error(
+                "pipe-peer", f'"{name}" of @{peer.name}, which reserves {buffers}; allowed: its buffers'
             )
 
 
@@ -288,8 +279,7 @@ def _addresses(side: _Side) -> Iterator[Diagnostic]:
     for end in side.ends:
         local = end.core is None and (end.op.group("local_addr") or not end.op.groups)
         if local and end.op.attrs.get("flag_base") is None and not end.buffers:
-            yield error_of(
-                end.op,
+            yield end.op.error(
                 "pipe-buffer",
                 "local_addr is no reserved buffer and flag_base is missing; allowed: an address from "
                 "reserve_buffer or import_reserved_buffer, or flag_base = N",
@@ -327,8 +317,7 @@ def _pairs(pipe: _Pipe) -> Iterator[Diagnostic]:
         for bit, buffer in end.buffers.items():
             others = (o for s, o in pipe if (o is not end and s is not side) or o.core != end.core)
             if end.mask & bit and not any(o.buffers.get(bit) == buffer for o in others):
-                yield error_of(
-                    end.op,
+                yield end.op.error(
                     "pipe-pair",
                     f'only @{side.function.name} initialises the pipe of "{buffer[1]}"; allowed: both sides',
                 )
@@ -342,8 +331,7 @@ def _shapes(pipe: _Pipe) -> Iterator[Diagnostic]:
             here, there = end.op.attrs.get(key), first.op.attrs.get(key)
             if here != there and end.function != first.function:
                 shown = ["the default" if n is None else str(n) for n in (here, there)]
-                yield error_of(
-                    end.op,
+                yield end.op.error(
                     "pipe-shape",
                     f"{key} is {shown[0]}, and {shown[1]} at the other end in @{first.function}; allowed: "
                     "equal ones",
@@ -356,8 +344,7 @@ def _splits(pipe: _Pipe) -> Iterator[Diagnostic]:
     whole = [op for op in uses if op.attrs.get("split", 0) == 0]
     halves = [op for op in uses if op.attrs.get("split", 0) != 0]
     if whole and halves:
-        yield error_of(
-            halves[0],
+        yield halves[0].error(
             "pipe-split",
             f"split {halves[0].attrs['split']} here, split 0 at {whole[0].name} of the same pipe; allowed: "
             "split 0 everywhere or nowhere",
@@ -368,14 +355,11 @@ def _splits(pipe: _Pipe) -> Iterator[Diagnostic]:
         if clash:
             used, written = clash[0].attrs.get("split", 0), str(nosplit).lower()
             got = f"nosplit = {written} and split {used} at {clash[0].name}"
-            yield error_of(
-                end.op, "pipe-split", f"{got}; allowed: nosplit = {str(not nosplit).lower()} or none"
-            )
+            yield end.op.error("pipe-split", f"{got}; allowed: nosplit = {str(not nosplit).lower()} or none")
     settings = [(end, end.op.attrs.get("nosplit")) for _, end in pipe if "nosplit" in end.op.attrs]
     for end, nosplit in settings[1:]:
         if nosplit != settings[0][1]:
-            yield error_of(
-                end.op,
+            yield end.op.error(
                 "pipe-split",
                 f"nosplit = {str(nosplit).lower()}, and {str(settings[0][1]).lower()} at the other end; "
                 "allowed: the same at both ends",
@@ -451,7 +435,7 @@ def epilogue_findings(pipe: Sequence[tuple[End, ir.Function, list[ir.Op]]]) -> I
 
 
 def _error(op: ir.Op, message: str, value: ir.Value | None = None) -> Diagnostic:
-    return error_of(op, "pipe-epilogue", message, value)
+    return op.error("pipe-epilogue", message, value)
 
 
 def _whole(side: _End) -> Iterator[Diagnostic]:

@@ -35,7 +35,7 @@ from ..ir import (
     Value,
 )
 from ..ir.program import ENTRY_MARKS
-from ..isa.check import EXPLICIT, Scratch, Valid, check_op, hidden_scratch, run_time_rules, unsupported
+from ..isa.check import EXPLICIT, Scratch, Valid, check_op, hidden_scratch, unsupported
 from ..isa.effects import placed, traits_of
 from ..isa.micro import opens_scope
 from ..isa.queries import INTTOPTR
@@ -45,11 +45,10 @@ from ..isa.traits import CAST, GRAPH, structural_traits
 from ..profiles import PROFILES, Profile
 from . import control_flow, functions, pipes, scalars, unwritten
 from .capacity import capacity_findings
-from .errors import error_of
 from .overlaps import Place, Reserved, in_reserved, overwritten, shared_bytes
 from .repairs import proposal
 
-__all__ = ["Build", "Limits", "check_op", "run_time_rules", "verify_program"]
+__all__ = ["Build", "Limits", "check_op", "verify_program"]
 
 
 #: All that the rules for an instruction see, apart from names and places.
@@ -237,7 +236,7 @@ def _addresses(resolved: ResolvedProgram, function: Function) -> Iterator[Diagno
             accesses = resolved.of(op).accesses()
             if value.name in derived and not any(e.indexed and v == value for e, v in accesses):
                 message = f"{value} is a pointer made of an integer; allowed: to load and store scalars"
-                yield error_of(op, "integer-pointer", message, value)
+                yield op.error("integer-pointer", message, value)
         if op.name == INTTOPTR:
             derived.update(v.name for v in op.results)
 

@@ -201,7 +201,6 @@ class _Lines:
         self.free = program.fragment
         self.arguments = {v.name for f in program.functions for v in f.args}
         self.before = list[Op]()
-        self.casts = dict[str, str]()
 
     def text(self) -> str:
         names = dict[str, str]()

@@ -27,7 +27,6 @@ from ..isa.traits import CAST
 from ..text import print_program
 from ..text.formats import PREDICATES
 from ..text.type_text import print_type
-from .errors import error_of
 
 _Rule = Callable[[Op], str | None]
 #: Operations on integers as signed ones: their operands, or their result.
@@ -63,9 +62,9 @@ def arith_finding(op: Op) -> Diagnostic | None:
     rule = _RULES.get(op.name)
     if rule is None:
         operations = ", ".join(sorted(n.removeprefix("arith.") for n in _RULES if n != CAST))
-        return error_of(op, "supported", f"is not supported by this version; of arith it has: {operations}")
+        return op.error("supported", f"is not supported by this version; of arith it has: {operations}")
     finding = rule(op) or _sign(op)
-    return error_of(op, "scalar-types", finding) if finding is not None else None
+    return op.error("scalar-types", finding) if finding is not None else None
 
 
 def sign_finding(op: Op, names: Callable[[], Collection[str]]) -> Diagnostic | None:

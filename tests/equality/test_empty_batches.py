@@ -13,7 +13,7 @@ import pytest
 import pto_jax as pto
 from pto_jax import isa, oracle
 from pto_jax.ir import Program, Region, TileType, Value
-from pto_jax.isa.samples.operations import Sample, legal_samples, to_program
+from pto_jax.isa.samples.operations import legal_samples, to_program
 from pto_jax.profiles import A5, PROFILES
 from pto_jax.runtime.kernel import Kernel, choices
 from pto_jax.testing.differential import arguments, computes, make_case
@@ -42,16 +42,12 @@ def _resized(program: Program, sizes: dict[str, tuple[int, int]]) -> Program:
     return replace(program, functions=(replace(function, args=args, body=Region((op,))),))
 
 
-def _first(name: str) -> Sample:
-    return next(legal_samples(isa.instructions()[name], A5))
-
-
 @pytest.mark.variants(6)
 @pytest.mark.parametrize("numerics", ["exact", "fast"])
 @pytest.mark.parametrize("empty", ["M", "K", "N"])
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_mapped_products_of_empty_static_regions(name: str, empty: str, numerics: Any) -> None:
-    program = to_program(_first(name))
+    program = to_program(next(legal_samples(isa.instructions()[name], A5)))
     shapes = {v.name: v.type.shape for v in program.functions[0].args if isinstance(v.type, TileType)}
     m, (k, n) = (1 if "gemv" in name else 16), shapes["b"]
     m, k, n = (0 if what == empty else size for what, size in zip("MKN", (m, k, n), strict=True))

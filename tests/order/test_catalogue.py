@@ -54,7 +54,6 @@ WORDS = (
     "!pto.partition_tensor_view<1x64xi32>\n"
 )
 STORE_I = f"pto.tstore ins(%i : {IDX}) outs(%wi : !pto.partition_tensor_view<1x64xi32>)\n"
-LOAD_I = f"pto.tload ins(%wi : !pto.partition_tensor_view<1x64xi32>) outs(%i : {IDX})\n"
 ADD_I = f"pto.tadds ins(%i, %one : {IDX}, i32) outs(%i : {IDX})\n"
 TABLE = (
     "%ix = pto.alloc_tile addr = %a3 : !pto.tile_buf<vec, 1x16xi32>\n"

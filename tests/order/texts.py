@@ -11,7 +11,6 @@ T = "!pto.tile_buf<vec, 16x64xf32>"
 W = "!pto.partition_tensor_view<16x64xf32>"
 MAT = "!pto.tile_buf<mat, 16x16xf16, blayout=col_major, slayout=row_major>"
 LEFT = "!pto.tile_buf<left, 16x16xf16, blayout=row_major, slayout=row_major>"
-LEFT_A5 = LEFT.replace("blayout=row_major", "blayout=col_major")
 RIGHT = "!pto.tile_buf<right, 16x16xf16, blayout=row_major, slayout=col_major>"
 ACC = "!pto.tile_buf<acc, 16x16xf32, blayout=col_major, slayout=row_major, fractal=1024>"
 G = "!pto.partition_tensor_view<16x16xf16>"

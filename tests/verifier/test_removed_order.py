@@ -81,8 +81,9 @@ def _program(name: str) -> Program:
 
 
 def _orders(op: Op) -> bool:
+    """Whether pipes of one core follow an operation; a core may give itself a flag between cores."""
     order = traits_of(op).order
-    return order is not None and order.orders_pipes
+    return order is not None and order.through in ("flag", "event", "token", "pipe", "operation", "core")
 
 
 def _without(region: Region, lost: Op) -> Region:

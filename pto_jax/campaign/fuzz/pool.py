@@ -1,4 +1,4 @@
-"""Workers of a campaign on this computer: blocks in, results out, also when processes die; their speed.
+"""Workers of a campaign on this computer: blocks in, results out, also when processes die.
 
 Results come case by case, so that what was told is not lost with a process. Where a worker ends or hangs,
 the rest of its block is executed in parts, in new processes, down to the case that does it; that case
@@ -19,9 +19,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
-from ...cases.targets import Run
-from ...errors import ArgumentError, Diagnostic, NotExecutableError, PtoError
-from ...generate.programs import Case
+from ...errors import ArgumentError, PtoError
 from .batch import Batch, Block, Board, Done, Failed, Note, Piece, Ready, Span, Task, alone, crash
 from .plan import Plan
 
@@ -295,60 +293,3 @@ def _reason(status: int | None) -> str:
 
 
 # -- cost of a campaign ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What a campaign was measured to need.
-
-    ``rate`` is cases per second of the blocks, without the start of the workers; ``first`` seconds to the
-    first result, with it; ``memory`` the most bytes that a worker held after a block; ``cells`` coverage
-    cells.
-    """
-
-    rate: float
-    first: float
-    memory: int
-    cells: int
-
-
-def measured(plan: Plan, workers: int = 1) -> Measured:
-    """Execute a plan with some workers and nothing kept; PtoError when a case fails."""
-    blocks = [Block(start, count) for start, count in plan.blocks()]
-    cells: set[str] = set()
-    began = time.monotonic()
-    first = 0.0
-    with Pool(plan, workers, print) as pool:
-        for update in pool.run(iter(blocks)):
-            if update is None:
-                continue
-            first = first or time.monotonic() - began
-            for failed in update.piece.failures:
-                raise PtoError(f"case {failed.id}, index {failed.index}: {failed.message}")
-            cells.update(update.piece.coverage)
-    rate = plan.count * workers / sum(b.seconds for b in blocks)
-    return Measured(rate, first, pool.peak, len(cells))
-
-
-class Nothing:
-    """A device that costs nothing, for ``python:`` as a machine: it declines every program."""
-
-    name = "nothing"
-
-    def run(self, case: Case) -> Run:
-        """Raise NotExecutableError."""
-        raise NotExecutableError(Diagnostic("error", "the device declines: it executes nothing"))
-
-
-#: A script that reads cases as a server does, and declines every one.
-DECLINING = """\
-import sys
-pipe = sys.stdin.buffer
-while head := pipe.readline().split():
-    pipe.read(int(head[4]))
-    for _ in range(int(head[5])):
-        pipe.read(int(pipe.readline().split()[2]))
-    for _ in range(int(head[6])):
-        pipe.readline()
-    print("declined", flush=True)
-"""

@@ -8,7 +8,6 @@ from functools import cache
 from ...generate.options import DEFAULT_WEIGHTS
 from ...ir import ALL_DTYPES
 from ...isa import instructions
-from ...isa.declare import Instruction
 from ...isa.reference import types_text
 from ...profiles import PROFILE_NAMES, ProfileName
 from ..fuzz.coverage import PARTS, REGIONS, shown
@@ -140,14 +139,10 @@ def coverage(cells: Mapping[str, int], profiles: Sequence[ProfileName] = PROFILE
 def _named(parts: Mapping[str, object], profiles: Sequence[ProfileName]) -> Iterator[tuple[str, str]]:
     """Instructions with a row, and their classes: those that can occur, and those that did."""
     for name, i in instructions().items():
-        possible = i.executable and i.cls in _CLASSES and _allowed(i, profiles)
+        possible = i.executable and i.cls in _CLASSES and any(types_text(i, p) != "-" for p in profiles)
         if name in parts or possible:
             yield name, i.cls
     yield from ((name, "unknown") for name in sorted(set(parts) - set(instructions())))
-
-
-def _allowed(i: Instruction, profiles: Sequence[ProfileName]) -> bool:
-    return any(types_text(i, p) != "-" for p in profiles)
 
 
 def _row(

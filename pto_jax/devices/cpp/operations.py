@@ -40,7 +40,7 @@ def _instruction(writer: Writer, op: ir.Op) -> None:
     asked = bound.attrs.get("layout")
     for name, value in bound.values.items():
         if isinstance(value.type, ir.PartitionViewType | ir.TensorViewType):
-            names[name] = _seen(writer, op, value, asked)
+            names[name] = _seen(writer, value, asked)
             layout = asked if isinstance(asked, ir.GlobalLayout) else _layout(writer, value)
             types[name] = writer.type(value.type, layout, op)
     call = Call(op, bound, names, types, writer.unit.mode)
@@ -66,7 +66,7 @@ def _layout(writer: Writer, value: ir.Value) -> ir.GlobalLayout:
     return writer.scope.layouts.get(value.name, ir.GlobalLayout.ND)
 
 
-def _seen(writer: Writer, op: ir.Op, value: ir.Value, asked: object) -> str:
+def _seen(writer: Writer, value: ir.Value, asked: object) -> str:
     """A view in the layout that an instruction asks for."""
     name = writer.of(value)
     if not isinstance(asked, ir.GlobalLayout) or asked == _layout(writer, value):

@@ -10,7 +10,7 @@ from ...ir import BLayout, DType, MaskPattern, ScalarType, SLayout, TileType, Ty
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..declare import Attribute, AttrMap, Breaker, Constraint, Instruction, Operand, Site
 from ..samples.operations import Sample
-from . import constraints, typesets
+from . import constraints
 from .constraints import HEADERS
 from .forbid import Types, first_tile, one_block
 from .require import Extent, require
@@ -99,12 +99,6 @@ def sample(
         declared: Operand = instruction.operand(name)
         operands.setdefault(name, ScalarType(dtype(declared.dtype or "i32")))
     return Sample(instruction, operands, form, dict(attrs or {}), dict(constants or {}))  # type: ignore[arg-type]
-
-
-def first_of(rows: tuple[typesets.Row, ...], sizes: tuple[int, ...]) -> tuple[typesets.Row, ...]:
-    """The first row whose leading type has each of some widths."""
-    chosen = (next((r for r in rows if dtype(r[0]).bits == bits), None) for bits in sizes)
-    return tuple(r for r in chosen if r is not None)
 
 
 MASK_PATTERN = Attribute(

@@ -283,10 +283,6 @@ equal_rows = require(
 )
 
 
-def _odd(sizes: Mapping[str, tuple[Any, Any]], types: Mapping[str, TileType]) -> Any:
-    return sizes["dst0"][1] % 2 != 0
-
-
 def _with_odd_columns(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     tiles = {n: t for n, t in types.items() if isinstance(t, TileType)}
     single = "src1" not in tiles

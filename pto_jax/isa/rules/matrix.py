@@ -251,10 +251,6 @@ def common(strict: tuple[ProfileName, ...], *, vector: bool = False) -> tuple[Co
     return (_placed, *order, *fixed, _shapes(vector), _regions, _largest, _empty)
 
 
-def _several_rows(sizes: Sizes, types: Mapping[str, TileType]) -> Any:
-    return sizes["a"][0] > 1
-
-
 one_row = require(
     "one-row",
     "a.valid_rows <= 1",

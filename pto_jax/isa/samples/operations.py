@@ -287,15 +287,11 @@ def reductions(instruction: Instruction, profile: Profile, *, rowwise: bool) -> 
         target, source = map(dtype, names)
         types: dict[str, Type] = dict(_reduced(target, source, i) if rowwise else _stacked(target, source))
         if "tmp" in longest:
-            types["tmp"] = _scratch(source)
+            types["tmp"] = TileType(source, 8, 64)
         binary = {"isBinary": True} if instruction.attributes and i % 2 == 0 else {}
         yield Sample(instruction, types, longest, binary)
         if i == 0:
             yield from _variants(instruction, profile, types, shortest, rowwise)
-
-
-def _scratch(source: DType) -> TileType:
-    return TileType(source, 8, 64)
 
 
 def _reduced(target: DType, source: DType, variant: int) -> dict[str, TileType]:
