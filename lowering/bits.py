@@ -571,18 +571,18 @@ def recast(flat: UInt[Array, " words"], word: np.dtype[Any]) -> UInt[Array, " ot
         return flat if new == old else lax.bitcast_convert_type(flat, word).reshape(-1)
     size = new // old
     pieces = flat[: flat.shape[0] // size * size].reshape(-1, size).astype(word)
-    made = pieces[:, 0]
+    words = pieces[:, 0]
     for k in range(1, size):
-        made |= pieces[:, k] << word.type(8 * old * k)
-    return made
+        words |= pieces[:, k] << word.type(8 * old * k)
+    return words
 
 
 def restored(flat: UInt[Array, " words"], others: UInt[Array, " others"]) -> UInt[Array, " words"]:
     """Flat words of which those that :func:`recast` gives are replaced by others."""
     if others.dtype == flat.dtype:
         return others
-    made = recast(others, flat.dtype)
-    return flat.at[: made.shape[0]].set(made)
+    words = recast(others, flat.dtype)
+    return flat.at[: words.shape[0]].set(words)
 
 
 #: Settings of JAX that code of this package is written for, and how each is entered.

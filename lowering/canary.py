@@ -313,5 +313,5 @@ def require(platform: str) -> None:
     """Raise ExactnessError where compiled code of a platform does not have what exact results rest on."""
     lost = failures(platform)
     if lost:
-        listed = ", ".join(lost)
-        raise ExactnessError(f'numerics="exact" cannot keep its bits on {platform}: {listed}', fix=FIX)
+        names = ", ".join(lost)
+        raise ExactnessError(f'numerics="exact" cannot keep its bits on {platform}: {names}', fix=FIX)

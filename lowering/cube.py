@@ -347,10 +347,10 @@ def _fractals(
     of: Callable[[MicroCall, dict[str, int | None]], Fractals | None],
     numbers: dict[str, Any],
 ) -> Fractals:
-    given = {n: integer(numbers[n]) for n in FIELDS if n in numbers}
-    counts = extents_of(given)
-    _sizes(call, **{n: given[n] for n in counts})
-    chosen = of(call, given)
+    values = {n: integer(numbers[n]) for n in FIELDS if n in numbers}
+    counts = extents_of(values)
+    _sizes(call, **{n: values[n] for n in counts})
+    chosen = of(call, values)
     assert chosen is not None
     return chosen
 
@@ -417,8 +417,8 @@ def _finite(words: UInt[Array, "..."], d: DType) -> UInt[Array, "..."]:
     values = bits.decode(words, d)
     top = bits.encode(jnp.asarray(np.float64(convert.largest(d))), d)
     most = jnp.where(values > 0, top, top | bits.dtype_sign(d))
-    found = jnp.where(jnp.isinf(values), most, words)
-    return jnp.where(jnp.isnan(values), d.word.type(0), found)
+    numbers = jnp.where(jnp.isinf(values), most, words)
+    return jnp.where(jnp.isnan(values), d.word.type(0), numbers)
 
 
 @dataclass(frozen=True)
@@ -549,10 +549,10 @@ def _as_floats(
         single = jnp.where(bits.decode32(single) > bits.decode32(limit), limit, single)
     if c.target == F32:
         return single
-    found = bits.narrow(single, c.target, saturate=c.saturates)
+    result = bits.narrow(single, c.target, saturate=c.saturates)
     if c.saturates and not c.keeps_nan:
-        return jnp.where(bits.is_nan(single, F32), c.target.word.type(0), found)
-    return found
+        return jnp.where(bits.is_nan(single, F32), c.target.word.type(0), result)
+    return result
 
 
 def _as_integers(c: Conversion, words: Array, quant: Array | None, clip: Array | None) -> Array:

@@ -184,9 +184,9 @@ def _trandom(c: Context, inputs: Inputs) -> Outputs:
     counter = advance([words[f"counter{i}"] for i in range(4)], lax.bitcast_convert_type(steps, _U32))
     rounds = c.attrs["rounds"]
     assert isinstance(rounds, int)
-    made = philox(counter, (words["key0"], words["key1"]), rounds)
+    numbers = philox(counter, (words["key0"], words["key1"]), rounds)
     # The simulator stores word q of lane l at column 64 q + l of a chunk, A5 at 4 l + q.
-    line = jnp.stack(made, axis=2 if c.profile == "cpu_sim" else 3).reshape(rows, chunks * _CHUNK)
+    line = jnp.stack(numbers, axis=2 if c.profile == "cpu_sim" else 3).reshape(rows, chunks * _CHUNK)
     return {"dst": region.merge(c, inputs, line[:, :cols])}
 
 
@@ -211,14 +211,14 @@ def _thistogram(c: Context, inputs: Inputs) -> Outputs:
     index = source(c, inputs, "idx", (max(filters.rows, needed), filters.cols))
     passed = iota(src.shape, 1) < v_col
     for number in range(counted + 1, highest + 1):
-        wanted = index[:needed, :1] if src.dtype.bits == 16 else index[highest - number, 0]
-        passed = passed & (_byte(words, number) == lax.convert_element_type(wanted, np.int32))
+        expected = index[:needed, :1] if src.dtype.bits == 16 else index[highest - number, 0]
+        passed = passed & (_byte(words, number) == lax.convert_element_type(expected, np.int32))
     value = jnp.where(passed, _byte(words, counted), np.int32(_BINS))
     below = value[:, :, None] <= iota((1, 1, _BINS), 2)
     counts = jnp.sum(lax.convert_element_type(below, _U32), axis=1, dtype=_U32)
     new = region.fit(counts, t.shape, _U32(0))
-    written = (iota(t.shape, 0) < v_row) & (iota(t.shape, 1) < np.int32(_BINS))
-    return {"dst": jnp.where(written, new, old)}
+    mask = (iota(t.shape, 0) < v_row) & (iota(t.shape, 1) < np.int32(_BINS))
+    return {"dst": jnp.where(mask, new, old)}
 
 
 # -- printing ----------------------------------------------------------------------------------------
@@ -289,8 +289,8 @@ def _packed(c: Context, inputs: Inputs) -> Words:
     place = iota(old.shape, 0)
     divisor = jnp.maximum(per_row, np.int32(1))
     row, column = place // divisor, place % divisor * n + k
-    taken = words.at[row, column].get(mode="fill", fill_value=0)
-    return storage.to_logical(jnp.where(place < v_row * per_row, taken, old), c.tile("dst"))
+    elements = words.at[row, column].get(mode="fill", fill_value=0)
+    return storage.to_logical(jnp.where(place < v_row * per_row, elements, old), c.tile("dst"))
 
 
 def _picked_rows(c: Context, inputs: Inputs) -> Words:
@@ -298,8 +298,8 @@ def _picked_rows(c: Context, inputs: Inputs) -> Words:
     t, old = c.tile("dst"), lanes(inputs, "dst").words
     picked = lanes(inputs, "src").words[int(k) :: int(n)]
     v_row, v_col = sizes(c.tile("src"), lanes(inputs, "src"))
-    written = (iota(t.shape, 0) * n + k < v_row) & (iota(t.shape, 1) < v_col)
-    return jnp.where(written, fit(picked, t.shape, old.dtype.type(0)), old)
+    mask = (iota(t.shape, 0) * n + k < v_row) & (iota(t.shape, 1) < v_col)
+    return jnp.where(mask, fit(picked, t.shape, old.dtype.type(0)), old)
 
 
 def _matches(c: Context, inputs: Inputs) -> Outputs:
@@ -316,8 +316,8 @@ def _matches(c: Context, inputs: Inputs) -> Outputs:
     numbers = fit(first + lax.convert_element_type(columns, np.uint32), t.shape, np.uint32(0))
     v_row = sizes(src, lanes(inputs, "src"))[0]
     count = fit(counts[:, None], (t.rows, 1), np.int32(0))
-    written = (iota(t.shape, 0) < v_row) & (iota(t.shape, 1) < count)
-    result = {"dst": jnp.where(written, numbers, lanes(inputs, "dst").words)}
+    mask = (iota(t.shape, 0) < v_row) & (iota(t.shape, 1) < count)
+    result = {"dst": jnp.where(mask, numbers, lanes(inputs, "dst").words)}
     if c.has("cdst"):
         totals = lax.convert_element_type(counts, c.dtype("cdst").word)
         result["cdst"] = store_first(c, inputs, "cdst", totals, jnp.minimum(v_row, np.int32(src.rows)))
@@ -392,8 +392,8 @@ def _elements(c: Context, inputs: Inputs) -> Words:
         v_col = region.sizes(t, region.lanes(inputs, "dst"))[1]
         number = number + row * ((v_col + n - np.int32(1) - k) // n)
         row, number = number // np.int32(src.cols), number % np.int32(src.cols)
-    taken = words.at[row, number].get(mode="fill", fill_value=0)
-    return jnp.where(column % n == k, taken, words.dtype.type(0))
+    elements = words.at[row, number].get(mode="fill", fill_value=0)
+    return jnp.where(column % n == k, elements, words.dtype.type(0))
 
 
 def _spread(c: Context, inputs: Inputs, shape: tuple[int, int]) -> Words:
@@ -472,10 +472,10 @@ def _partial_arg(name: str, mode: CmpMode) -> None:
         shape, d, a = c.tile("dst").shape, c.dtype("dst"), c.arithmetic()
         first, second = (inside(c, inputs, n, shape) for n in ("src0", "src1"))
         x, y = (region.flush(c, _words(c, inputs, n), d) for n in ("src0", "src1"))
-        taken = first & (~second | _first_wins(c.profile, a, mode, x, y))
-        value = jnp.where(taken, x, _either(second, y))
+        first_wins = first & (~second | _first_wins(c.profile, a, mode, x, y))
+        value = jnp.where(first_wins, x, _either(second, y))
         i, j = (_index(c, inputs, n) for n in ("src0Idx", "src1Idx"))
-        index = jnp.where(taken, i, _either(second, j))
+        index = jnp.where(first_wins, i, _either(second, j))
         index = region.fit(index, c.tile("dstIdx").shape, index.dtype.type(0))
         return {
             "dst": region.merge(c, inputs, value),

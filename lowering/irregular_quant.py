@@ -236,19 +236,19 @@ def _tquant_mx(c: Context, inputs: Inputs) -> Outputs:
     down = along_rows(c.attrs)
     v_row, v_col = sizes(src, region.lanes(inputs, "src"))
     words = irregular.source(c, inputs, "src")
-    found = _quantise(c, words.T if down else words, alg)
-    codes = found.codes.T if down else found.codes
-    groups = _count(c, v_row if down else v_col, found.exponent.shape[1])
+    blocks = _quantise(c, words.T if down else words, alg)
+    codes = blocks.codes.T if down else blocks.codes
+    groups = _count(c, v_row if down else v_col, blocks.exponent.shape[1])
     rows, cols = (groups * np.int32(GROUP), v_col) if down else (v_row, groups * np.int32(GROUP))
     old = region.lanes(inputs, "dst").words
     if c.profile == "cpu_sim" and t.dtype.packed:
         old = jnp.zeros_like(old)
-    results = (_place_columns if down else _place_rows)(c, inputs, found, groups, v_col if down else v_row)
+    results = (_place_columns if down else _place_rows)(c, inputs, blocks, groups, v_col if down else v_row)
     # Of a last pair only the valid number is written.
     shape = t.rows, t.cols * t.dtype.numbers
     numbers = bits.unpack(old) if t.dtype.pair_of else old
-    written = (irregular.iota(shape, 0) < rows) & (irregular.iota(shape, 1) < cols)
-    numbers = jnp.where(written, fit(codes, shape, np.uint8(0)), numbers)
+    mask = (irregular.iota(shape, 0) < rows) & (irregular.iota(shape, 1) < cols)
+    numbers = jnp.where(mask, fit(codes, shape, np.uint8(0)), numbers)
     return {"dst": bits.pack(numbers) if t.dtype.pair_of else numbers, **results}
 
 
@@ -260,34 +260,34 @@ def _count(c: Context, valid: Size, physical: int) -> Size:
     return jnp.asarray(groups)
 
 
-def _place_rows(c: Context, inputs: Inputs, found: _Groups, groups: Size, rows: Size) -> Outputs:
+def _place_rows(c: Context, inputs: Inputs, blocks: _Groups, groups: Size, rows: Size) -> Outputs:
     """Group g of row r: exponent at (r, g), the others at element r * groups + g."""
     t, old = c.tile("exp"), region.lanes(inputs, "exp").words
-    results = {n: _store(c, inputs, n, w, groups, (rows, groups)) for n, w in _converted(c, found)}
+    results = {n: _store(c, inputs, n, w, groups, (rows, groups)) for n, w in _converted(c, blocks)}
     if c.profile == "a5" and t.rows == 1:
-        return results | {"exp": _store(c, inputs, "exp", found.exponent, groups, (rows, groups))}
-    written = (irregular.iota(t.shape, 0) < rows) & (irregular.iota(t.shape, 1) < groups)
-    return results | {"exp": jnp.where(written, fit(found.exponent, t.shape, np.uint8(0)), old)}
+        return results | {"exp": _store(c, inputs, "exp", blocks.exponent, groups, (rows, groups))}
+    mask = (irregular.iota(t.shape, 0) < rows) & (irregular.iota(t.shape, 1) < groups)
+    return results | {"exp": jnp.where(mask, fit(blocks.exponent, t.shape, np.uint8(0)), old)}
 
 
-def _place_columns(c: Context, inputs: Inputs, found: _Groups, groups: Size, cols: Size) -> Outputs:
+def _place_columns(c: Context, inputs: Inputs, blocks: _Groups, groups: Size, cols: Size) -> Outputs:
     """Group g of column j: exponent at (g, j), the others at element g * (columns) + j."""
     t, old = c.tile("exp"), region.lanes(inputs, "exp").words
     pitch = cols if c.profile == "cpu_sim" else jnp.asarray(np.int32(c.tile("src").cols))
-    results = {n: _store(c, inputs, n, w.T, pitch, (groups, cols)) for n, w in _converted(c, found)}
-    exponents, rows = found.exponent.T, groups
+    results = {n: _store(c, inputs, n, w.T, pitch, (groups, cols)) for n, w in _converted(c, blocks)}
+    exponents, rows = blocks.exponent.T, groups
     if c.attrs.get("interleave"):
         pairs = jnp.pad(exponents, ((0, exponents.shape[0] % 2), (0, 0)))
         pairs = pairs.reshape(-1, 2, pairs.shape[1]).transpose(0, 2, 1)
         exponents, cols = pairs.reshape(pairs.shape[0], -1), cols * np.int32(2)
         rows = (groups + np.int32(1)) // np.int32(2)
-    written = (irregular.iota(t.shape, 0) < rows) & (irregular.iota(t.shape, 1) < cols)
-    return results | {"exp": jnp.where(written, fit(exponents, t.shape, np.uint8(0)), old)}
+    mask = (irregular.iota(t.shape, 0) < rows) & (irregular.iota(t.shape, 1) < cols)
+    return results | {"exp": jnp.where(mask, fit(exponents, t.shape, np.uint8(0)), old)}
 
 
-def _converted(c: Context, found: _Groups) -> list[tuple[str, UInt[Array, "lines groups"]]]:
+def _converted(c: Context, blocks: _Groups) -> list[tuple[str, UInt[Array, "lines groups"]]]:
     """Magnitudes and factors in the element types of their tiles."""
-    pairs = (("max", found.largest), ("scaling", found.factor))
+    pairs = (("max", blocks.largest), ("scaling", blocks.factor))
     return [(n, convert.cast(w, F32, c.dtype(n))) for n, w in pairs]
 
 
@@ -303,6 +303,6 @@ def _store(
     old = irregular.flat(c, inputs, name)
     place, divisor = irregular.iota(old.shape, 0), jnp.maximum(pitch, np.int32(1))
     row, col = place // divisor, place % divisor
-    taken = values.at[row, col].get(mode="fill", fill_value=0)
-    written = (row < region[0]) & (col < region[1])
-    return storage.to_logical(jnp.where(written, taken, old), c.tile(name))
+    elements = values.at[row, col].get(mode="fill", fill_value=0)
+    mask = (row < region[0]) & (col < region[1])
+    return storage.to_logical(jnp.where(mask, elements, old), c.tile(name))

@@ -154,8 +154,8 @@ def _at_once(values: UInt[Array, " records"], d: DType, job: Merge, count: int) 
     taken_now = number < end
     after = order[:, None] - job.begin
     own = (after >= np.int32(0)) & (after < job.length) & taken_now[:, None]
-    taken = jnp.sum(own, 0, dtype=np.int32)
-    return jnp.concatenate([jnp.where(taken_now, order, _NONE), taken])
+    counts = jnp.sum(own, 0, dtype=np.int32)
+    return jnp.concatenate([jnp.where(taken_now, order, _NONE), counts])
 
 
 def _keys(values: UInt[Array, "*shape"], d: DType) -> tuple[Int[Array, "*shape"], Int[Array, "*shape"]]:
@@ -176,28 +176,28 @@ def _stepwise(values: UInt[Array, " records"], d: DType, job: Merge, count: int)
     def step(
         carry: tuple[Int32[Array, " lists"], Bool[Array, ""]], number: Int32[Array, ""]
     ) -> tuple[tuple[Int32[Array, " lists"], Bool[Array, ""]], Int32[Array, ""]]:
-        taken, stopped = carry
+        counts, stopped = carry
         begin = job.begin
         if job.grouped:
             of_group = lax.rem(number, job.group)
-            taken = jnp.where(of_group == np.int32(0), np.int32(0), taken)
+            counts = jnp.where(of_group == np.int32(0), np.int32(0), counts)
             begin = begin + (number - of_group)
-        left, where = taken < job.length, begin + taken
+        left, where = counts < job.length, begin + counts
         exceeding, exceeded = (x.at[where].get(mode="clip") for x in (challenger, incumbent))
         best, some = merging_gpu.greatest(left, exceeding, exceeded)
         go = some & (number < job.limit) & ~stopped
-        taken = taken + lax.convert_element_type(go & (lax.iota(np.int32, len(where)) == best), np.int32)
+        counts = counts + lax.convert_element_type(go & (lax.iota(np.int32, len(where)) == best), np.int32)
         if job.exhausted:
-            stopped = stopped | (go & jnp.any(taken == job.length))
-        return (taken, stopped), jnp.where(go, where[best], _NONE)
+            stopped = stopped | (go & jnp.any(counts == job.length))
+        return (counts, stopped), jnp.where(go, where[best], _NONE)
 
     # The carry derives from every input, so that shard_map sees over which axes it varies.
     zero = (
         job.begin + job.length + job.limit + lax.convert_element_type(challenger[:1], np.int32)
     ) & np.int32(0)
     zero = zero & job.group
-    (taken, _), order = lax.scan(step, (zero, zero[0] != 0), jnp.arange(count, dtype=np.int32))
-    return jnp.concatenate([order, jnp.zeros_like(taken) if job.grouped else taken])
+    (counts, _), order = lax.scan(step, (zero, zero[0] != 0), jnp.arange(count, dtype=np.int32))
+    return jnp.concatenate([order, jnp.zeros_like(counts) if job.grouped else counts])
 
 
 @rule("tsort32")
@@ -220,10 +220,10 @@ def _tsort32(c: Context, inputs: Inputs) -> Outputs:
     index, words = _sorting(*operands)
     records = as_records(words, index).reshape(shape[0], shape[1] * slots(src.dtype.bits))
     new = fit(records, t.shape, old.dtype.type(0))
-    written = (iota(t.shape, 0) < v_row) & (iota(t.shape, 1) < v_col * np.int32(slots(src.dtype.bits)))
+    mask = (iota(t.shape, 0) < v_row) & (iota(t.shape, 1) < v_col * np.int32(slots(src.dtype.bits)))
     if c.profile == "cpu_sim":
-        written = written & (v_row == i_row) & (v_col == i_col)
-    words = jnp.where(written, new, old)
+        mask = mask & (v_row == i_row) & (v_col == i_col)
+    words = jnp.where(mask, new, old)
     if _is_row(c, "dst", "src", "idx") and (src.cols, t.cols) == (shape[1], records.shape[1]):
         return {"dst": Result(words, row=SortedRow(src.dtype, *made_of, jnp.ones((), bool)))}
     return {"dst": words}
@@ -453,18 +453,18 @@ def _tmrgsort(c: Context, inputs: Inputs) -> Outputs:
     records = jnp.concatenate(lists)
     job = _several(c, inputs, names, lists) if several else _blocks(c, inputs, size)
     t, old = c.tile("dst"), lanes(inputs, "dst").words
-    order, taken = merged(flush(c, records[:, 0], d), d, job, t.cols // size)
+    order, lengths = merged(flush(c, records[:, 0], d), d, job, t.cols // size)
     row = records.at[jnp.maximum(order, 0)].get(mode="clip").reshape(1, -1)
     written = fit(jnp.repeat(order >= np.int32(0), size)[None], (1, t.cols), np.bool_(False))
     new = jnp.where(written, fit(row, (1, t.cols), d.word.type(0)), old[:1])
     result: Outputs = {"dst": jnp.concatenate([new, old[1:]])}
     whole = not several and t == c.tile("src0") and _is_row(c, "dst", "src0")
-    known = lanes(inputs, "src0").row if whole else None
-    made = known.merged(scalar(inputs, "blockLen")) if isinstance(known, SortedRow) else None
-    if made is not None:
-        result = {"dst": Result(jnp.where(made.certain, made.first(t.cols), result["dst"]), row=made)}
+    order_of = lanes(inputs, "src0").row if whole else None
+    record = order_of.merged(scalar(inputs, "blockLen")) if isinstance(order_of, SortedRow) else None
+    if record is not None:
+        result = {"dst": Result(jnp.where(record.certain, record.first(t.cols), result["dst"]), row=record)}
     if several:
-        counts = jnp.pad(taken, (0, len(_LISTS) - len(names)))
+        counts = jnp.pad(lengths, (0, len(_LISTS) - len(names)))
         result["executed"] = lax.convert_element_type(counts, np.uint16)
     return result
 

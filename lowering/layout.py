@@ -82,17 +82,17 @@ def packed(
     order = [*(n for n in _LOGICAL if n not in stored), *stored]
     axes = [_LOGICAL.index(n) for n in order]
     split = [size[n] for n in _LOGICAL]
-    known = np.pad(np.ones(cut.shape, np.bool_), missing).reshape(split).transpose(axes)
-    return jnp.pad(cut, missing).reshape(split).transpose(axes).reshape(-1), known.reshape(-1)
+    mask = np.pad(np.ones(cut.shape, np.bool_), missing).reshape(split).transpose(axes)
+    return jnp.pad(cut, missing).reshape(split).transpose(axes).reshape(-1), mask.reshape(-1)
 
 
-def _extents(conv: Conv, given: tuple[int, ...]) -> dict[str, int]:
+def _extents(conv: Conv, extents: tuple[int, ...]) -> dict[str, int]:
     """Extents per letter of a tile; layouts of weights leave all but the blocks to what they hold."""
     stored, shape = _STORED[conv.layout], conv.shape
     size = dict.fromkeys(_LOGICAL, 1)
     if len(stored) == len(shape):
         return size | dict(zip(stored, shape, strict=True))
-    groups, _, _, depth, height, width = given
+    groups, _, _, depth, height, width = extents
     size |= {"g": groups, "d": depth, "h": height, "w": width}
     size |= {"N": shape[1], "n": shape[2], "c": shape[3]}
     return size | {"C": shape[0] // (groups * depth * height * width)}
@@ -103,8 +103,8 @@ def transposed(c: Context, inputs: Inputs) -> Words:
     old, src = lanes(inputs, "dst"), lanes(inputs, "src")
     source, target = c.tile("src").conv, c.tile("dst").conv
     assert source is not None and target is not None
-    new, known = packed(unpacked(src.words, source.layout, source.shape), target)
-    return jnp.where(known.reshape(1, -1), new.reshape(1, -1), old.words)
+    new, mask = packed(unpacked(src.words, source.layout, source.shape), target)
+    return jnp.where(mask.reshape(1, -1), new.reshape(1, -1), old.words)
 
 
 # -- windows of filter weights -----------------------------------------------------------------------
@@ -127,8 +127,8 @@ def extracted(c: Context, inputs: Inputs) -> Words:
         for name, extent, box in (("indexRow", rows, channels), ("indexCol", line, BOX_IMAGES))
     )
     grid = (t.rows // channels, t.cols // BOX_IMAGES)
-    wanted = (row + iota(grid, 0)) * np.int32(line) + col + iota(grid, 1)
-    words = boxes.at[wanted].get(mode="fill", fill_value=all_ones(src.dtype))
+    expected = (row + iota(grid, 0)) * np.int32(line) + col + iota(grid, 1)
+    words = boxes.at[expected].get(mode="fill", fill_value=all_ones(src.dtype))
     window = words.transpose(0, 3, 1, 2).reshape(t.shape)
     row, col = (
         (n + np.int32(box - 1)) // np.int32(box) * np.int32(box)
@@ -353,10 +353,10 @@ def _tfillpad(c: Context, inputs: Inputs) -> Outputs:
     if t.valid == t.shape and t.elements:
         return {"dst": new}
     v_row, v_col = region.sizes(t, region.lanes(inputs, "dst"))
-    written = (v_row > np.int32(0)) & (v_col > np.int32(0))
+    mask = (v_row > np.int32(0)) & (v_col > np.int32(0))
     if c.profile != "cpu_sim" and t.loc == Loc.VEC:
-        written = written & (irregular.iota(t.shape, 0) < v_row)
-    return {"dst": region.surrounded(c, jnp.where(written, new, old), new)}
+        mask = mask & (irregular.iota(t.shape, 0) < v_row)
+    return {"dst": region.surrounded(c, jnp.where(mask, new, old), new)}
 
 
 @rule("ttrans")
@@ -389,8 +389,8 @@ def _tconcat(c: Context, inputs: Inputs) -> Outputs:
     count0, count1 = (sizes(c.tile(n), lanes(inputs, n))[1] for n in ("src0", "src1"))
     first, second = (source(c, inputs, n, (t.rows, c.tile(n).cols)) for n in ("src0", "src1"))
     new = fit(joined(first, second, count0), t.shape, old.dtype.type(0))
-    written = (iota(t.shape, 0) < sizes(t, lanes(inputs, "dst"))[0]) & (iota(t.shape, 1) < count0 + count1)
-    return {"dst": jnp.where(written, new, old)}
+    mask = (iota(t.shape, 0) < sizes(t, lanes(inputs, "dst"))[0]) & (iota(t.shape, 1) < count0 + count1)
+    return {"dst": jnp.where(mask, new, old)}
 
 
 @rule("tconcatidx")
@@ -402,9 +402,9 @@ def _tconcatidx(c: Context, inputs: Inputs) -> Outputs:
     for name in ("src0", "src1"):
         stated = _count(c, _stored(inputs, f"{name}Idx", (t.rows, 1)), name)
         valid = lax.convert_element_type(sizes(c.tile(name), lanes(inputs, name))[1], np.int64)
-        taken = jnp.minimum(jnp.minimum(stated, valid), room)
-        counts.append(lax.convert_element_type(taken, np.int32))
-        room = room - taken
+        count = jnp.minimum(jnp.minimum(stated, valid), room)
+        counts.append(lax.convert_element_type(count, np.int32))
+        room = room - count
     column, row, first = iota(t.shape, 1), iota(t.shape, 0), counts[0]
     source1 = _stored(inputs, "src1", (t.rows, max(t.cols, c.tile("src1").cols)))
     shifted = jnp.take_along_axis(source1, jnp.maximum(column - first, np.int32(0)), axis=1)
@@ -446,8 +446,8 @@ def _by_counts(c: Context, inputs: Inputs) -> Outputs:
     if c.has("dstIdx"):
         index = c.tile("dstIdx")
         words = fit(total, (index.rows, 1), d.word.type(0))
-        written = (iota(index.shape, 0) < v_row) & (iota(index.shape, 1) == np.int32(0))
-        result["dstIdx"] = jnp.where(written, words, lanes(inputs, "dstIdx").words)
+        mask = (iota(index.shape, 0) < v_row) & (iota(index.shape, 1) == np.int32(0))
+        result["dstIdx"] = jnp.where(mask, words, lanes(inputs, "dstIdx").words)
     return result
 
 

@@ -368,12 +368,12 @@ class Window:
         if self._nested(0) is not None:
             return False
         sizes = [self._sizes(axes, n) for axes, n in zip(self.axes, shape, strict=True)]
-        known = {axis: n for group in sizes for axis, n in group}
-        extents = tuple(known[axis] for axis in sorted(known))
+        sizes_of = {axis: n for group in sizes for axis, n in group}
+        extents = tuple(sizes_of[axis] for axis in sorted(sizes_of))
         if not all(isinstance(n, int) for n in (*extents, *self.strides)):
             return None
-        kept = tuple(s if axis in known else 0 for axis, s in enumerate(self.strides))
-        filled = tuple(known.get(axis, 1) for axis in range(len(self.shape)))
+        kept = tuple(s if axis in sizes_of else 0 for axis, s in enumerate(self.strides))
+        filled = tuple(sizes_of.get(axis, 1) for axis in range(len(self.shape)))
         return _meets(Window(0, filled, kept, self.axes), shape)
 
     def widened(self, shape: tuple[int, int]) -> tuple[Window, Mask | None]:
@@ -469,8 +469,8 @@ def fetch(buffer: Elements, window: Placed, shape: tuple[int, int], offsets: Ran
     fill = buffer.dtype.type(0)
     block, inside = block_of(window, shape)
     if block is not None and block.fits(shape) and block.span <= buffer.shape[0]:
-        known = isinstance(window.offset, int) and block.within(buffer)
-        words = block.taken(buffer) if known else block.read(storage.read(buffer, window.offset, block.span))
+        fixed = isinstance(window.offset, int) and block.within(buffer)
+        words = block.taken(buffer) if fixed else block.read(storage.read(buffer, window.offset, block.span))
         words = region.fit(words, shape, fill)
         return words if inside is None else jnp.where(inside, words, fill)
     return elements_at(buffer, within(window.addresses(shape), buffer))
@@ -664,20 +664,20 @@ def _reader(width: int) -> Callable[..., Any]:
         sizes = buffers.shape[0], width
         # The lines first, as XLA has them in any case.
         dimensions = lax.GatherDimensionNumbers((1, 2), (), (1,))
-        found = raw(lax.gather(buffers, inside[:, None], dimensions, sizes, mode="promise_in_bounds"))
+        lines = raw(lax.gather(buffers, inside[:, None], dimensions, sizes, mode="promise_in_bounds"))
         by = inside - begin
         first, count = _between(lax.ne(by, np.int32(0)))
 
-        def step(trip: Int[Array, ""], found: UInt[Array, "..."]) -> UInt[Array, "..."]:
+        def step(trip: Int[Array, ""], lines: UInt[Array, "..."]) -> UInt[Array, "..."]:
             i = first + lax.convert_element_type(trip, np.int32)
             place, distance = (lax.dynamic_index_in_dim(x, i, 0, False) for x in (inside, by))
             part = raw(_slice(buffers, place, width))
             part = _slice(_padded(part, width), np.int32(width) - distance, width)
             start = (i, np.int32(0), np.int32(0))
-            return lax.dynamic_update_slice(found, part[None], start, allow_negative_indices=False)
+            return lax.dynamic_update_slice(lines, part[None], start, allow_negative_indices=False)
 
         # Few lines leave a buffer, if any: those that do are moved to where they belong.
-        moved: Array = lax.fori_loop(np.int32(0), count, step, slicing.varied(found, by))
+        moved: Array = lax.fori_loop(np.int32(0), count, step, slicing.varied(lines, by))
         return lax.transpose(moved, (1, 0, 2))
 
     return slicing.of_batches(read, 1)

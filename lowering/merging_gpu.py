@@ -125,8 +125,8 @@ def _merge(shape: Shape, lists: int, *refs: Any) -> None:
     rises = _rises(shape, job)
     at_once, stepwise = _at_once(shape, job, rises), _stepwise(shape, job, rises)
     for i, (one, other) in enumerate(zip(at_once, stepwise, strict=True)):
-        taken = _ZERO if shape.grouped else jnp.where(rises, other, one)
-        write(np.int32(shape.wanted + i), taken)
+        advance = _ZERO if shape.grouped else jnp.where(rises, other, one)
+        write(np.int32(shape.wanted + i), advance)
 
 
 def _key(words: Any, d: DType) -> Any:
@@ -192,12 +192,12 @@ def _rises(shape: Shape, job: _Lists) -> Any:
     return lax.fori_loop(_ZERO, _chunks(shape.records), look, _ZERO) != _ZERO
 
 
-def _rank(shape: Shape, job: _Lists, number: Any, found: _Places) -> Any:
+def _rank(shape: Shape, job: _Lists, number: Any, places: _Places) -> Any:
     """The places of records in merged order, if all lists descend."""
-    key, rank, after = job.key(number), found.base, number < _ZERO
-    for i, place in enumerate(found.places):
+    key, rank, after = job.key(number), places.base, number < _ZERO
+    for i, place in enumerate(places.places):
         # Equal records of the lists before a record's own go before it.
-        before = _before(shape, job, i, found.base, key, ~after & (place == _NONE))
+        before = _before(shape, job, i, places.base, key, ~after & (place == _NONE))
         rank = rank + jnp.where(place == _NONE, before, place)
         after = after | (place != _NONE)
     return rank
@@ -264,14 +264,14 @@ def _stepwise(shape: Shape, job: _Lists, rises: Any) -> list[Any]:
     lists = len(job.begin)
 
     def step(number: Any, state: Any) -> Any:
-        *taken, stopped = state
+        *counts, stopped = state
         number = lax.convert_element_type(number, np.int32)
         first = job.begin
         if shape.grouped:
-            taken = [jnp.where(lax.rem(number, job.group) == _ZERO, _ZERO, t) for t in taken]
+            counts = [jnp.where(lax.rem(number, job.group) == _ZERO, _ZERO, t) for t in counts]
             first = [s + number - lax.rem(number, job.group) for s in first]
-        places = [f + t for f, t in zip(first, taken, strict=True)]
-        left = [t < n for t, n in zip(taken, job.length, strict=True)]
+        places = [f + t for f, t in zip(first, counts, strict=True)]
+        left = [t < n for t, n in zip(counts, job.length, strict=True)]
         incumbent = [job.key(p) for p in places]
         challenger = incumbent
         if shape.type.is_float:
@@ -283,15 +283,15 @@ def _stepwise(shape: Shape, job: _Lists, rises: Any) -> list[Any]:
         for i in range(1, lists):
             place = jnp.where(best == np.int32(i), places[i], place)
         job.write(number, jnp.where(go, place, _NONE))
-        taken = [jnp.where(go & (best == np.int32(i)), t + _ONE, t) for i, t in enumerate(taken)]
+        counts = [jnp.where(go & (best == np.int32(i)), t + _ONE, t) for i, t in enumerate(counts)]
         if shape.exhausted:
-            for t, n in zip(taken, job.length, strict=True):
+            for t, n in zip(counts, job.length, strict=True):
                 stopped = jnp.where(go & (t == n), _ONE, stopped)
-        return (*taken, stopped)
+        return (*counts, stopped)
 
     steps = jnp.where(rises, np.int32(shape.wanted), _ZERO)
-    *taken, _ = lax.fori_loop(_ZERO, steps, step, (_ZERO,) * (lists + 1))
-    return list(taken)
+    *counts, _ = lax.fori_loop(_ZERO, steps, step, (_ZERO,) * (lists + 1))
+    return list(counts)
 
 
 def greatest(left: Any, challenger: Any, incumbent: Any) -> tuple[Any, Any]:

@@ -105,8 +105,8 @@ def apart(
         some = lax.convert_element_type(words.reshape(-1)[0], result.dtype)
         return lax.broadcast(some, result.shape)
 
-    taken: Array = lax.cond(lax.ge(size, np.int32(0)), code, never, words)
-    return taken
+    branch: Array = lax.cond(lax.ge(size, np.int32(0)), code, never, words)
+    return branch
 
 
 def by_platform(

@@ -49,14 +49,14 @@ def primitive(
     >>> double.bind(np.float32(3)), jax.jit(double.bind)(np.float32(3)).item()
     (np.float32(6.0), 6.0)
     """
-    made: Any = Primitive(name)
-    made.multiple_results = multiple_results
-    made.def_impl(evaluate)
-    made.def_abstract_eval(types)
-    batching.primitive_batchers[made] = batch
+    result: Any = Primitive(name)
+    result.multiple_results = multiple_results
+    result.def_impl(evaluate)
+    result.def_abstract_eval(types)
+    batching.primitive_batchers[result] = batch
     for platform, rule in lower.items():
-        mlir.register_lowering(made, rule, platform=platform or None)
-    return made
+        mlir.register_lowering(result, rule, platform=platform or None)
+    return result
 
 
 def lowered(code: Callable[..., Any]) -> Callable[..., Any]:

@@ -308,14 +308,14 @@ def store_rows(c: Context, inputs: Inputs, flags: Bool[Array, "src_rows src_cols
     step = width if c.profile != "a5" else 256 if c.dtype("src0").bits == 8 else 128
     words = (v_col + np.int32(step - 1)) // np.int32(step) * np.int32(step // width)
     words = jnp.minimum(words, sizes(t, lanes(inputs, "dst"))[1])
-    written = (_rows(t.shape) < v_row) & (_cols(t.shape) < words)
+    mask = (_rows(t.shape) < v_row) & (_cols(t.shape) < words)
     if c.profile != "cpu_sim":
-        return jnp.where(written, packed, old)
+        return jnp.where(mask, packed, old)
     # The simulator clears the tile first: all of it, or one column's worth of a column-major one.
     cleared = jnp.zeros_like(old)
     if t.blayout == BLayout.COL_MAJOR:
         cleared = jnp.where(_cols(t.shape) == 0, cleared, old)
-    return jnp.where(written, packed, cleared)
+    return jnp.where(mask, packed, cleared)
 
 
 def near(

@@ -440,8 +440,8 @@ def _flat(lanes: tuple[Array, ...]) -> tuple[Image, ...]:
 
 def first_of(count: int, *words: UInt[Array, "..."]) -> Lanes:
     """Lanes from the first one on, zeros after them."""
-    made = jnp.concatenate([w.reshape(-1) for w in words])
-    return jnp.pad(made, (0, count - made.shape[0]))
+    lanes = jnp.concatenate([w.reshape(-1) for w in words])
+    return jnp.pad(lanes, (0, count - lanes.shape[0]))
 
 
 def _folded(
@@ -650,13 +650,13 @@ def _convert(call: RegisterCall, words: Lanes, mask: Active) -> tuple[Lanes, ...
         step = target.word_bits // source.word_bits * source.numbers // target.numbers
         words, mask = words[at::step], mask[at::step]
     words, mask = numbers(words, source), jnp.repeat(mask, source.numbers)
-    made = zeroed(
+    lanes = zeroed(
         mask, converted(words, unpaired(source), unpaired(target), rounding(call), saturate=saturates(call))
     )
-    made = elements(made, target)
+    lanes = elements(lanes, target)
     if target.word_bits >= source.word_bits:
-        return (made,)
-    return (spread(made, source.word_bits // target.word_bits * target.numbers // source.numbers, at),)
+        return (lanes,)
+    return (spread(lanes, source.word_bits // target.word_bits * target.numbers // source.numbers, at),)
 
 
 def numbers(words: UInt[Array, " lanes"], d: DType) -> UInt[Array, " numbers"]:
@@ -686,8 +686,8 @@ def spread(words: UInt[Array, " lanes"], step: int, part: int) -> UInt[Array, " 
 def _scale_and_convert(call: RegisterCall, words: Lanes, scale: Lanes, mask: Active) -> tuple[Lanes, ...]:
     a = call.arithmetic(F32)
     product = formulas.binary(a, "mul", words, jnp.broadcast_to(scale, words.shape))
-    made = converted(product, F32, element(call.results[0]), rounding(call), saturate=False)
-    return (spread(zeroed(mask, made), 2, part(call)),)
+    lanes = converted(product, F32, element(call.results[0]), rounding(call), saturate=False)
+    return (spread(zeroed(mask, lanes), 2, part(call)),)
 
 
 @lane_rule("vtrc")

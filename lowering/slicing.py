@@ -107,9 +107,9 @@ def slice_at(
     whole: Shaped[Array, "..."], starts: Sequence[Start | int], sizes: Sequence[int]
 ) -> Shaped[Array, "..."]:
     """The part of an array that begins at a place: ``lax.dynamic_slice``, without negative indices."""
-    known = [n for n in starts if isinstance(n, int)]
-    if len(known) == len(starts):
-        return lax.slice(whole, known, [n + size for n, size in zip(known, sizes, strict=True)])
+    constants = [n for n in starts if isinstance(n, int)]
+    if len(constants) == len(starts):
+        return lax.slice(whole, constants, [n + size for n, size in zip(constants, sizes, strict=True)])
     return _slicer(tuple(sizes))(whole[None], *map(_index, starts))[0]
 
 

@@ -63,16 +63,16 @@ def _load(call: MicroCall, machine: TileMemory, base: Place, offset: Any) -> tup
     count = 2048 // unit
     match name:
         case "BRC":
-            found = jnp.broadcast_to(base.read(1, unit), (count,))
+            words = jnp.broadcast_to(base.read(1, unit), (count,))
         case "US":
-            found = jnp.repeat(base.read(count // 2, unit), 2)
+            words = jnp.repeat(base.read(count // 2, unit), 2)
         case "DS":
-            found = base.read(count * 2, unit)[::2]
+            words = base.read(count * 2, unit)[::2]
         case "UNPK":
-            found = _with_zeros(base.read(count // 2, unit), 2)
+            words = _with_zeros(base.read(count // 2, unit), 2)
         case _:
-            found = jnp.repeat(base.read(8, unit), 256 // unit)
-    return (regrouped(found, lane),)
+            words = jnp.repeat(base.read(8, unit), 256 // unit)
+    return (regrouped(words, lane),)
 
 
 @memory_rule("vldsx2")
@@ -345,17 +345,17 @@ def _merge(
     lengths = [(lengths_word >> 16 * k & 0xFFFF) * (control >> 8 + k & 1) for k in range(LISTS)]
     there = [k for k in range(LISTS) if lengths[k]]
     special = Special(machine)
-    taken = dict.fromkeys(range(LISTS), jnp.zeros((), np.int32))
+    counts = dict.fromkeys(range(LISTS), jnp.zeros((), np.int32))
     if there:
         size = RECORD * 8 // dst.dtype.word_bits
         lists = [sources[f"src{k}"].read(lengths[k] * size, dst.dtype.word_bits) for k in there]
         words = jnp.concatenate(lists).reshape(-1, size)
-        order, found = merged(words[:, 0], dst.dtype, _job([lengths[k] for k in there], control), len(words))
-        taken |= dict(zip(there, found, strict=True))
+        order, ends = merged(words[:, 0], dst.dtype, _job([lengths[k] for k in there], control), len(words))
+        counts |= dict(zip(there, ends, strict=True))
         chosen = words[jnp.maximum(order, 0)].reshape(-1)
         dst.write(chosen, jnp.repeat(order >= 0, size))
     for k in range(LISTS):
-        special[f"VMS4_{k}"] = taken[k]
+        special[f"VMS4_{k}"] = counts[k]
     return ()
 
 
@@ -405,11 +405,11 @@ class Route(NamedTuple):
 
 def loops_of(n: Any, s: Any, d: Any, more: dict[str, Any]) -> list[Loop]:
     """The loops of a grouped transfer, from the outer one to the bursts."""
-    found = [Loop(integer(n), integer(s), integer(d))]
+    loops = [Loop(integer(n), integer(s), integer(d))]
     for k in range(1, 5):
         if f"c{k}" in more:
-            found.insert(0, Loop(*(integer(more[f"{name}{k}"]) for name in "csd")))
-    return found
+            loops.insert(0, Loop(*(integer(more[f"{name}{k}"]) for name in "csd")))
+    return loops
 
 
 def _route(length: Any, loops: list[Loop], pad: Pad | None, unit: int, most: int) -> Route:
@@ -417,9 +417,9 @@ def _route(length: Any, loops: list[Loop], pad: Pad | None, unit: int, most: int
     left = 0 if pad is None else pad.left
     whole = length if pad is None else -(-(left + length + pad.right) // 32) * 32
     numbers = [whole // unit, *(loop.count for loop in reversed(loops))]
-    known = all(isinstance(n, int) for n in numbers)
-    xp: Any = np if known and isinstance(left, int) and isinstance(length, int) else jnp
-    count = prod(max(0, n) for n in numbers) if known else most
+    constant = all(isinstance(n, int) for n in numbers)
+    xp: Any = np if constant and isinstance(left, int) and isinstance(length, int) else jnp
+    count = prod(max(0, n) for n in numbers) if constant else most
     rest = xp.arange(count, dtype=np.int64)
     k = rest % xp.maximum(numbers[0], 1)
     rest = rest // xp.maximum(numbers[0], 1)
@@ -436,10 +436,10 @@ def _route(length: Any, loops: list[Loop], pad: Pad | None, unit: int, most: int
 
 
 def _positive(numbers: list[Any]) -> Array:
-    found = jnp.asarray(True)
+    positive = jnp.asarray(True)
     for n in numbers:
-        found &= n > 0
-    return found
+        positive &= n > 0
+    return positive
 
 
 def _unit(source: Place, target: Place, length: Any, loops: list[Loop], pad: Pad | None, element: int) -> int:
@@ -559,14 +559,14 @@ def combine(
     else:
         positions, words = positions[queue.number], words[queue.number]
     old = target.gather(jnp.where(queue.exists, positions, 0), words.dtype.itemsize * 8)
-    found = combined(call, machine, old, words)
+    results = combined(call, machine, old, words)
 
-    def taken(turn: Any, found: Array) -> Array:
-        return jnp.where(queue.turn == turn, combined(call, machine, jnp.roll(found, 1), words), found)
+    def taken(turn: Any, results: Array) -> Array:
+        return jnp.where(queue.turn == turn, combined(call, machine, jnp.roll(results, 1), words), results)
 
     if not isinstance(most, np.integer) or most:
-        found = lax.fori_loop(1, most + 1, taken, found)
-    target.scatter(positions, found, jnp.asarray(queue.last))
+        results = lax.fori_loop(1, most + 1, taken, results)
+    target.scatter(positions, results, jnp.asarray(queue.last))
 
 
 def combined(call: MicroCall, machine: TileMemory, old: Array, words: Array) -> Array:
@@ -576,12 +576,12 @@ def combined(call: MicroCall, machine: TileMemory, old: Array, words: Array) -> 
     first, second = (regrouped(v.reshape(-1), d.word_bits) for v in (old, words))
     match call.attributes["atomic"]:
         case "max":
-            found = formulas.maximum(a, first, second)
+            result = formulas.maximum(a, first, second)
         case "min":
-            found = formulas.minimum(a, first, second)
+            result = formulas.minimum(a, first, second)
         case _:
-            found = a.encode(a.add(a.decode(first), a.decode(second)))
-    return regrouped(found, have).reshape(words.shape)
+            result = a.encode(a.add(a.decode(first), a.decode(second)))
+    return regrouped(result, have).reshape(words.shape)
 
 
 @memory_rule("mte_gm_ub")

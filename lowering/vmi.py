@@ -137,8 +137,8 @@ def _convert(call: RegisterCall, words: Lanes) -> tuple[Lanes, ...]:
     # Nearest has ties away from zero in the only rounding besides H that the format has.
     letter = "A" if target.name == "hif8" and letter == "R" else letter
     saturate = call.attributes["saturate"] == "SAT"
-    made = converted(numbers(words, source), one, unpaired(target), letter, saturate=saturate)
-    return (elements(made, target),)
+    lanes = converted(numbers(words, source), one, unpaired(target), letter, saturate=saturate)
+    return (elements(lanes, target),)
 
 
 @rule("vmi.vinterpret_cast")

@@ -71,13 +71,13 @@ def advanced(base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
         # The product is known, so the base is not.
         base, index, stride = address(0, index, stride), base, 1
     numbers = (base, stride)
-    known = tuple(n if isinstance(n, int) else None for n in numbers)
-    if NOWHERE in known[:1]:
+    constants = tuple(n if isinstance(n, int) else None for n in numbers)
+    if NOWHERE in constants[:1]:
         return NOWHERE
-    found: Array = _advanced(
-        *known, *(to_native(n, INDEX) for n in (index, *numbers) if not isinstance(n, int))
+    place: Array = _advanced(
+        *constants, *(to_native(n, INDEX) for n in (index, *numbers) if not isinstance(n, int))
     )
-    return found
+    return place
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -85,9 +85,9 @@ def _advanced(
     start: int | None, step: int | None, index: Int64[Array, ""], *unknown: Int64[Array, ""]
 ) -> Int64[Array, ""]:
     """The base and the stride are given as numbers where they are known: those are cheap to compare with."""
-    given = list(unknown)
-    base = np.int64(start) if start is not None else given.pop(0)
-    product, inside = _product(index, given.pop(0)) if step is None else _multiple(index, step)
+    rest = list(unknown)
+    base = np.int64(start) if start is not None else rest.pop(0)
+    product, inside = _product(index, rest.pop(0)) if step is None else _multiple(index, step)
     total = lax.add(base, product)
     if start is None:
         # A sum has left 64 bits where its sign is that of neither part.
@@ -158,25 +158,25 @@ def distance(index: Positions, stride: Scalar) -> Positions:
     if isinstance(stride, int):
         none = index == np.int64(0)
         chosen = np.where if isinstance(index, np.ndarray | np.integer) else jnp.where
-        found: Positions = chosen(none, np.int64(0), np.int64(FAR))
-        return found
+        farthest: Positions = chosen(none, np.int64(0), np.int64(FAR))
+        return farthest
     return index * _kept(stride, _FAR_STRIDE)
 
 
 def product(extents: tuple[Scalar, ...]) -> Scalar:
     """How many elements some extents have together; 2**31 or more where that is more than 64 bits hold."""
-    known = 1
+    constant = 1
     for n in extents:
-        known *= n if isinstance(n, int) else 1
+        constant *= n if isinstance(n, int) else 1
     unknown = [wide(n) for n in extents if not isinstance(n, int)]
     if not unknown:
-        return known
-    found = wide(known)
+        return constant
+    total = wide(constant)
     for n in unknown:
-        if len(unknown) == 1 and known == 1:
+        if len(unknown) == 1 and constant == 1:
             return n
-        found = jnp.minimum(found, np.int64(NEAR)) * jnp.minimum(n, np.int64(NEAR))
-    return found
+        total = jnp.minimum(total, np.int64(NEAR)) * jnp.minimum(n, np.int64(NEAR))
+    return total
 
 
 def reach(

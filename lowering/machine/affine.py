@@ -204,10 +204,10 @@ def _swapped(
 
 def _signs(steps: Int64[np.ndarray, "loops pairs"]) -> Int64[np.ndarray, " pairs"]:
     """Whether the second trip of a pair comes before (-1) or after (1) the first one."""
-    found = np.zeros(steps.shape[1] if len(steps) else 1, np.int64)
+    signs = np.zeros(steps.shape[1] if len(steps) else 1, np.int64)
     for line in steps[::-1]:
-        found = np.where(line == 0, found, np.sign(line))
-    return found
+        signs = np.where(line == 0, signs, np.sign(line))
+    return signs
 
 
 def _hull(access: Access, shared: Sequence[Trip]) -> tuple[int, int]:

@@ -147,14 +147,14 @@ def _alike(a: Any, b: Any) -> bool:
 
 
 def _join_places(a: Any, b: Any) -> Any:
-    found: list[Any] = []
+    places: list[Any] = []
     for place in (*_options(a), *_options(b)):
-        at = next((i for i, known in enumerate(found) if _alike(known, place)), None)
+        at = next((i for i, other in enumerate(places) if _alike(other, place)), None)
         if at is None:
-            found.append(_open_place(place))
+            places.append(_open_place(place))
         else:
-            found[at] = _join_place(found[at], place)
-    return found[0] if len(found) == 1 else Choice(Hole(INDEX), tuple(found))
+            places[at] = _join_place(places[at], place)
+    return places[0] if len(places) == 1 else Choice(Hole(INDEX), tuple(places))
 
 
 def _open_place(place: Any) -> Any:
@@ -247,13 +247,13 @@ def leaves(operand: Operand, shape: Shape) -> list[Leaf]:
 
 def _place_leaves(place: Any, shape: Any) -> list[Leaf]:
     options = _options(shape)
-    found: list[Leaf] = []
+    leaves: list[Leaf] = []
     if isinstance(shape, Choice):
-        found.append(_index(place, options))
+        leaves.append(_index(place, options))
     for option in options:
         here = next((p for p in _options(place) if _alike(p, option)), None)
-        found += _numbers_of(here, option)
-    return found
+        leaves += _numbers_of(here, option)
+    return leaves
 
 
 def _numbers_of(place: Any, shape: Any) -> list[Leaf]:
@@ -270,8 +270,8 @@ def _numbers_of(place: Any, shape: Any) -> list[Leaf]:
     return []
 
 
-def _place_numbers(given: Sequence[Scalar], shapes: Sequence[Shape]) -> list[Leaf]:
-    pairs = zip(given, shapes, strict=True)
+def _place_numbers(numbers: Sequence[Scalar], shapes: Sequence[Shape]) -> list[Leaf]:
+    pairs = zip(numbers, shapes, strict=True)
     return [scalars.to_native(n, INDEX) for n, shape in pairs if isinstance(shape, Hole)]
 
 
@@ -374,14 +374,14 @@ class Effects:
         Storage that a region makes for its own values is nobody else's: only its contents may leave.
         """
         own = machine.ending_with(frame.op)
-        for known, now, old in (
+        for record, now, old in (
             (self.cells, machine.cells, before.cells),
             (self.buffers, machine.buffers, before.buffers),
         ):
             for key, words in now.items():
                 changed = key not in old or old[key] is not words
-                if changed and key not in known and (key in entry.cells or key not in own):
-                    known[key] = None
+                if changed and key not in record and (key in entry.cells or key not in own):
+                    record[key] = None
                     self.complete = False
         for mode, value in frame.modes.items():
             if value != saved[0][mode] and mode not in self.modes:
@@ -497,20 +497,20 @@ def varying_axes(x: ArrayLike) -> frozenset[str]:
     return frozenset(jax.typeof(x).manual_axis_type.varying)
 
 
-def alike(machine: TileMemory, found: Sequence[Leaf]) -> list[Leaf]:
+def alike(machine: TileMemory, leaves: Sequence[Leaf]) -> list[Leaf]:
     """Arrays that vary over the same mesh axes, as both ends of a loop or branch must."""
 
     def varied(x: Leaf) -> Leaf:
         missing = machine.axes - varying_axes(x)
         return lax.pcast(x, tuple(missing), to="varying") if missing else x
 
-    return [varied(jnp.asarray(x)) for x in found]
+    return [varied(jnp.asarray(x)) for x in leaves]
 
 
 def carried_dtypes(op: Op, count: int) -> list[DType]:
     """Types of the scalars among the values an operation hands on."""
-    found = [scalar_dtype(v.type) for v in op.results]
-    return found if len(found) == count else [INDEX] * count
+    dtypes = [scalar_dtype(v.type) for v in op.results]
+    return dtypes if len(dtypes) == count else [INDEX] * count
 
 
 def branch(machine: TileMemory, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[Operand, ...]:
@@ -666,8 +666,8 @@ def _looped(
                 for k, words in before.cells.items()
                 if k not in attempts.entry.cells
             )
-            known, sites[:] = list(sites), [v.site for v in machine.violations]
-            effects.expect(known == sites)
+            sites_before, sites[:] = list(sites), [v.site for v in machine.violations]
+            effects.expect(sites_before == sites)
             effects.expect(all(map(fits, ends, shape)))
             if not effects.complete:
                 raise Retry(ends)
@@ -706,8 +706,8 @@ def _looped(
 
 def _by_value(machine: TileMemory, start: Operand, end: Operand) -> Operand:
     """The first value of what a loop carries, as contents where its body hands contents on."""
-    made = isinstance(end, TileRef) and isinstance(end.storage, Carried)
-    if not made or isinstance(start.storage, Carried):
+    carries = isinstance(end, TileRef) and isinstance(end.storage, Carried)
+    if not carries or isinstance(start.storage, Carried):
         return start
     return replace(start, storage=Carried(start.type, machine.words(start)))
 

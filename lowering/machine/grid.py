@@ -135,10 +135,10 @@ class _Footprints(Surveyor):
         self.budget.spend(elements=np.prod([n for n, _ in steps], dtype=np.float64))
         if abs(_number(window.offset)) + sum(n * abs(stride) for n, stride in steps) >= 1 << 62:
             raise _Unproven
-        found = np.array([window.offset], np.int64)
+        offsets = np.array([window.offset], np.int64)
         for n, stride in steps:
-            found = (found[:, None] + np.arange(n) * stride).reshape(-1)
-        return found
+            offsets = (offsets[:, None] + np.arange(n) * stride).reshape(-1)
+        return offsets
 
     def _touch(self, buffer: Any, elements: Elements, *, writes: bool = False) -> None:
         inside = isinstance(buffer, str) and (elements >= 0).all() and (elements < self.sizes[buffer]).all()
@@ -171,8 +171,8 @@ def _is_address(op: Op) -> bool:
 def _placed(execution: Execution, view: View) -> Window:
     """The window of a view with all dimensions that the layout of the transfer has."""
     conv = (o.type.conv for o in execution.operands.values() if isinstance(o, TileRef) and o.type.conv)
-    given = execution.attrs.get("layout")
-    layout = given if isinstance(given, GlobalLayout) else view.layout
+    named = execution.attrs.get("layout")
+    layout = named if isinstance(named, GlobalLayout) else view.layout
     return Window.of(view, layout or next((c.layout for c in conv), None), flat=True)
 
 
@@ -241,30 +241,30 @@ def disjoint_parts(
 
     Buffers that no block writes, and of which blocks read the same or most parts, are not among them.
     """
-    function, elements, found = program.function(entry), dict(sizes), []
+    function, elements, blocks = program.function(entry), dict(sizes), []
     assert function is not None, entry
     operands, budget = [Surveyor().argument(a) for a in function.args], _Budget()
     try:
         for number in range(grid):
             machine = _Footprints(sizes=elements, budget=budget)
             run_block(program, machine, function, operands, number, grid)
-            found.append(machine)
-        buffers = {b for m in found for b in m.touched}
-        parts = {b: _part(b, elements[b], found) for b in sorted(buffers)}
+            blocks.append(machine)
+        buffers = {b for m in blocks for b in m.touched}
+        parts = {b: _part(b, elements[b], blocks) for b in sorted(buffers)}
         kept = {b: part for b, part in parts.items() if part is not None}
-        return Disjoint(kept, _offsets(kept, found))
+        return Disjoint(kept, _offsets(kept, blocks))
     except (_Unproven, PtoError):
         return None
 
 
 def _offsets(parts: Mapping[str, Part], blocks: Sequence[_Footprints]) -> dict[tuple[Key, str], ranges.Range]:
     """Where the windows of each transfer begin in the parts of a buffer, or in a buffer that has none."""
-    found: dict[tuple[Key, str], set[int]] = {}
+    offsets: dict[tuple[Key, str], set[int]] = {}
     for number, block in enumerate(blocks):
         for (key, buffer), begins in block.begins.items():
             start = int(parts[buffer].starts[number]) if buffer in parts else 0
-            found.setdefault((key, buffer), set()).update(n - start for n in begins)
-    return {place: ranges.Range.holding(begins) for place, begins in found.items()}
+            offsets.setdefault((key, buffer), set()).update(n - start for n in begins)
+    return {place: ranges.Range.holding(begins) for place, begins in offsets.items()}
 
 
 def _part(buffer: str, size: int, blocks: Sequence[_Footprints]) -> Part | None:
@@ -309,17 +309,20 @@ def side_by_side(
         machine.new_block()
         run(number, [_moved(machine, o, parts, starts) for o in operands])
         sites[:] = [v.site for v in machine.violations]
-        made = {b: machine.buffers[b] for b in written}, [leaf for v in machine.violations for leaf in v.data]
+        after = (
+            {b: machine.buffers[b] for b in written},
+            [leaf for v in machine.violations for leaf in v.data],
+        )
         around.restore(machine)
         machine.violations[:] = flags
         machine.numbers, machine.constants, machine.offsets = block_numbers.BlockNumbers(), constants, offsets
-        return made
+        return after
 
     starts = {b: jnp.asarray(p.starts) for b, p in parts.items()}
     own = {b: p.taken(around.buffers[b], machine.dtypes[b]) for b, p in parts.items()}
     results, data = jax.vmap(block)(jnp.arange(grid, dtype=np.int64), starts, own)
-    given = iter(data)
-    machine.violations[:] = [*flags, *(site.filled(given).of_batch() for site in sites)]
+    leaves = iter(data)
+    machine.violations[:] = [*flags, *(site.filled(leaves).of_batch() for site in sites)]
     for name in written:
         machine.buffers[name] = parts[name].put(machine.buffers[name], results[name])
 

@@ -80,9 +80,9 @@ class Place(ABC):
     def unit(self, *counts: int) -> int:
         """The widest words between which an access begins and ends, whose sizes in bytes are given."""
         start = self.start
-        known = start if isinstance(start, int) else self.aligned
+        alignment = start if isinstance(start, int) else self.aligned
         unit = self.width
-        while any(n * 8 % unit for n in (known, *counts)):
+        while any(n * 8 % unit for n in (alignment, *counts)):
             unit //= 2
         return unit
 
@@ -97,8 +97,8 @@ class Place(ABC):
         unit = self.unit(width // 8, at * width // 8)
         flat, first = self.flat(unit), self.first(unit)
         self.require_inside(first, at * width // unit, size * 8 // unit, flat.shape[0], unit)
-        found = self.taken(flat, first, at * width // unit, size * 8 // unit)
-        return regrouped(found, width)
+        words = self.taken(flat, first, at * width // unit, size * 8 // unit)
+        return regrouped(words, width)
 
     def taken(self, flat: UInt[Array, " n"], first: Scalar, at: int, count: int) -> UInt[Array, " {count}"]:
         """``count`` of the flat words from ``at`` words behind the first one on."""
@@ -183,8 +183,8 @@ class Place(ABC):
             return
         begin, (low, end) = first + at, self.memory(size * unit // 8)
         broken = (begin < 0) | (begin > _least(size, (end - low) * 8 // unit) - count)
-        found, values = "bytes from {} on", (begin * (unit // 8) + low,)
-        self.machine.require(self.op, "in-bounds", self.allowed(end), broken, found, values)
+        actual, values = "bytes from {} on", (begin * (unit // 8) + low,)
+        self.machine.require(self.op, "in-bounds", self.allowed(end), broken, actual, values)
 
     def require_all(self, at: Array, active: Array, size: int, unit: int) -> None:
         """The run-time rule that words are inside, each where it is active."""
@@ -373,26 +373,26 @@ def execute(
 ) -> tuple[Operand, ...]:
     """The results of a micro-operation; NotExecutableError without a rule."""
     load_rules()
-    declared = find_micro(op.name)
-    values = declared.values(op) if declared is not None else {}
-    given = {name: _given(machine, op, call, name, o, values.get(name)) for name, o in operands.items()}
+    operation = find_micro(op.name)
+    values = operation.values(op) if operation is not None else {}
+    values_of = {name: _given(machine, op, call, name, o, values.get(name)) for name, o in operands.items()}
     if op.name in RULES:
-        words = (v.word if isinstance(v, Number) else v for v in given.values())
-        found = computed(call, machine.semantics, *words)
+        words = (v.word if isinstance(v, Number) else v for v in values_of.values())
+        results = computed(call, machine.semantics, *words)
     elif op.name in MEMORY_RULES:
-        found = _moved(op, call, machine, given)
+        results = _moved(op, call, machine, values_of)
     else:
         message = "is not executed by this version"
         raise NotExecutableError(op.error("executable", message))
-    if declared is not None and declared.squeezes:
-        Special(machine)["SQZN"] = _squeezed(call, given[declared.squeezes])
-    return tuple(_result(v, words) for v, words in zip(op.results, found, strict=False))
+    if operation is not None and operation.squeezes:
+        Special(machine)["SQZN"] = _squeezed(call, values_of[operation.squeezes])
+    return tuple(_result(v, words) for v, words in zip(op.results, results, strict=False))
 
 
-def _moved(op: Op, call: MicroCall, machine: TileMemory, given: Mapping[str, Any]) -> tuple[Any, ...]:
+def _moved(op: Op, call: MicroCall, machine: TileMemory, values: Mapping[str, Any]) -> tuple[Any, ...]:
     """The results of an operation on memory; its errors say where it stands."""
     try:
-        return MEMORY_RULES[op.name](call, machine, **given)
+        return MEMORY_RULES[op.name](call, machine, **values)
     except NotExecutableError as error:
         (finding,) = error.diagnostics
         if finding.span is not None:
@@ -418,9 +418,9 @@ def _given(
         return place_of(machine, op, call, name, operand)
     assert value is not None and isinstance(value.type, ScalarType), value
     d = value.type.dtype
-    known = machine.known(operand) if not d.is_float else None
-    if known is not None:
-        return Number(known, d.bits)
+    constant = machine.known(operand) if not d.is_float else None
+    if constant is not None:
+        return Number(constant, d.bits)
     return scalars.to_native(operand, d) if d.kind == "index" else scalars.to_word(operand, d)
 
 
@@ -431,9 +431,9 @@ class Number(int):
 
     def __new__(cls, value: int, bits: int) -> Number:
         """A number as a scalar of so many bits."""
-        made = super().__new__(cls, value)
-        made.bits = bits
-        return made
+        number = super().__new__(cls, value)
+        number.bits = bits
+        return number
 
     @property
     def word(self) -> Any:
@@ -451,8 +451,8 @@ def _result(value: Value, words: Any) -> Operand:
 
 def place_of(machine: TileMemory, op: Op, call: MicroCall, name: str, pointer: Operand) -> Place:
     """Where a pointer of an operation is."""
-    declared = find_micro(op.name)
-    places = declared.places if declared is not None else ()
+    operation = find_micro(op.name)
+    places = operation.places if operation is not None else ()
     aligned = next((p.aligned(call) for p in places if p.key == name), 1)
     if isinstance(pointer, Pointer):
         return GlobalPlace(machine, op, pointer, pointer.dtype.storage_bits // 8)

@@ -111,8 +111,8 @@ def _largest(value: Operand) -> int | None:
     """The largest number that an operand may be, where none is negative."""
     if isinstance(value, Register | Pointer | LocalPointer | TileRef | View):
         return None
-    found = Range.of(value)
-    return found.high if found.low >= 0 and found.high < _HIGHEST else None
+    range = Range.of(value)
+    return range.high if range.low >= 0 and range.high < _HIGHEST else None
 
 
 def placement(place: Bytes, width: int, loc: Loc) -> storage.Placement:
@@ -188,23 +188,23 @@ class Surveyor(abstract.AbstractMachine):
             self.spans_written.setdefault((key_of(execution.op), buffer), set()).add(span)
 
     def _note(self, execution: Execution, tile: str, view: str) -> None:
-        ref, given = execution.tile(tile), execution.operands[view]
+        ref, memory = execution.tile(tile), execution.operands[view]
         layout = execution.attrs.get("layout")
-        layout = layout if isinstance(layout, GlobalLayout) else given.layout
+        layout = layout if isinstance(layout, GlobalLayout) else memory.layout
         sizes = (ref.v_row, ref.v_col)
-        known = all(isinstance(n, int) for n in (*sizes, given.offset, *given.shape, *given.strides))
-        if not known or ref.type.conv is not None or layout not in (None, *AXES):
+        constant = all(isinstance(n, int) for n in (*sizes, memory.offset, *memory.shape, *memory.strides))
+        if not constant or ref.type.conv is not None or layout not in (None, *AXES):
             return
-        window = Window.of(given, layout)
+        window = Window.of(memory, layout)
         lanes = tuple(map(min, sizes, window.lanes()))
         if all(n > 0 for n in lanes) and prod(lanes) <= ref.type.elements:
             where = window.addresses(lanes)
-            self._access(execution.op, given.buffer, int(where.min()), int(where.max()))
+            self._access(execution.op, memory.buffer, int(where.min()), int(where.max()))
 
     def _access(self, op: Op, buffer: Any, first: Scalar, last: Scalar) -> None:
         if self.depth == 0 and isinstance(buffer, str) and isinstance(first, int) and isinstance(last, int):
-            found = Accesses(first, last, op, op)
-            self.accesses[buffer] = self.accesses.get(buffer, found).joined(found)
+            accesses = Accesses(first, last, op, op)
+            self.accesses[buffer] = self.accesses.get(buffer, accesses).joined(accesses)
 
     def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
         """One block stands for all: its number is the range [0, grid - 1]."""
@@ -277,12 +277,12 @@ class Surveyor(abstract.AbstractMachine):
     def address(self, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
         """The range of ``base + index * stride``; notes whether it and its parts are near."""
         product = ranges.scalar("arith.muli", (index, stride), INDEX, INDEX)
-        found = ranges.scalar("arith.addi", (base, product), INDEX, INDEX)
-        near = Range.of(base).is_near and product.is_near and found.is_near
+        address = ranges.scalar("arith.addi", (base, product), INDEX, INDEX)
+        near = Range.of(base).is_near and product.is_near and address.is_near
         self.near[self.current] = self.near.get(self.current, True) and near
         if isinstance(base, Moved) and near and product.low == product.high:
             return base.further(product.low)
-        return found
+        return address
 
     def require(
         self, op: Op, rule: str, allowed: str, broken: Scalar, found: str = "", values: Sequence[Scalar] = ()
@@ -294,9 +294,9 @@ class Surveyor(abstract.AbstractMachine):
 
     def micro(self, op: Op, call: MicroCall, operands: Mapping[str, Operand]) -> tuple[Operand, ...]:
         """Note the bytes that a micro-operation accesses."""
-        declared = find_micro(op.name)
+        operation = find_micro(op.name)
         numbers = {name: _largest(value) for name, value in operands.items()}
-        for place in declared.places if declared is not None else ():
+        for place in operation.places if operation is not None else ():
             self._note_bytes(op, place, operands.get(place.key), place.span(call, numbers))
         return super().micro(op, call, operands)
 
@@ -310,18 +310,18 @@ class Surveyor(abstract.AbstractMachine):
             self._note_overrun(pointer.tile, Range.of(pointer.address), size)
         elif isinstance(pointer, LocalPointer):
             at, key = Range.of(pointer.address), (key_of(op), place.key)
-            found: Bytes = None
+            extent: Bytes = None
             if size is not None and at.low >= 0 and at.high + size <= _HIGHEST:
-                found = at.low, at.high + size
+                extent = at.low, at.high + size
             width = pointer.dtype.word_bits
             if key in self.local:
                 before, narrow = self.local[key]
-                if before is None or found is None:
-                    found = None
+                if before is None or extent is None:
+                    extent = None
                 else:
-                    found = min(before[0], found[0]), max(before[1], found[1])
+                    extent = min(before[0], extent[0]), max(before[1], extent[1])
                 width = min(width, narrow)
-            self.local[key] = found, width
+            self.local[key] = extent, width
             self.local_spaces[key] = Loc[pointer.space.name]
 
     def _note_overrun(self, tile: TileRef, at: Range, size: int | None) -> None:

@@ -43,20 +43,20 @@ def _of_cores(machine: tile_memory.TileMemory, members: Mapping[str, Frame]) -> 
     buffers: list[str] = []
     for core, frame in members.items():
         machine.enter(core)
-        found = changes(machine, frame)
-        cells += found[0]
-        buffers += found[1]
+        names = changes(machine, frame)
+        cells += names[0]
+        buffers += names[1]
     machine.enter(own)
     return list(dict.fromkeys(cells)), list(dict.fromkeys(buffers))
 
 
 def _allocated(machine: tile_memory.TileMemory, op: Op, around: Mapping[str, Operand]) -> TileRef | None:
     """The tile that an operation inside a region allocates; None where only its execution knows the place."""
-    made = placed(op)
-    assert made is not None
-    given, t = made[1], made[0].type
+    placement = placed(op)
+    assert placement is not None
+    start, t = placement[1], placement[0].type
     assert isinstance(t, TileType)
-    address = None if given is None else around.get(given.name)
-    if given is not None and not isinstance(address, int):
+    address = None if start is None else around.get(start.name)
+    if start is not None and not isinstance(address, int):
         return None
     return TileRef(t, machine.allocate(op, t, address), t.rows, t.cols)

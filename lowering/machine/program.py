@@ -213,10 +213,10 @@ class JaxMachine(tile_memory.TileMemory):
         for c, broken in region_rules(e, self.semantics.profile.name):
             assert c.region is not None
             tiles = [(n, ref) for n in c.region.operands if isinstance(ref := e.operands.get(n), TileRef)]
-            found = "valid regions " + ", ".join(f"{n} {{}}x{{}}" for n, _ in tiles)
+            actual = "valid regions " + ", ".join(f"{n} {{}}x{{}}" for n, _ in tiles)
             sizes = tuple(tile_memory.as_number(n) for _, ref in tiles for n in (ref.v_row, ref.v_col))
             flag = jnp.asarray(broken, bool)
-            self.violations.append(tile_memory.Violation(e.op, c.rule, c.allowed, flag, found, sizes))
+            self.violations.append(tile_memory.Violation(e.op, c.rule, c.allowed, flag, actual, sizes))
 
     def context(self, e: Execution) -> Context:
         """The static part of an execution: types with known valid sizes, attributes, form, sources covered.
@@ -225,11 +225,11 @@ class JaxMachine(tile_memory.TileMemory):
         """
         types: list[tuple[str, TileType | ScalarType]] = []
         for name, operand in e.operands.items():
-            declared = e.instruction.operand(name)
+            slot = e.instruction.operand(name)
             if isinstance(operand, TileRef):
                 types.append((name, operand.type.with_valid(_static(operand.v_row), _static(operand.v_col))))
             elif not isinstance(operand, View | Pointer):
-                types.append((name, ScalarType(scalar_dtype(e, declared))))
+                types.append((name, ScalarType(scalar_dtype(e, slot))))
         return Context(
             e.instruction.name,
             tuple(types),
@@ -294,8 +294,8 @@ class JaxMachine(tile_memory.TileMemory):
             if self.together is not None:
                 results: tuple[Operand, ...] = self.together.loop(frame, trips, inits, body)
                 return results
-            found = together.loop(self, frame, trips, inits, body) if self.whole else None
-            return found if found is not None else control_flow.loop(self, frame, trips, inits, body)
+            batch = together.loop(self, frame, trips, inits, body) if self.whole else None
+            return batch if batch is not None else control_flow.loop(self, frame, trips, inits, body)
 
     def repeat(
         self, frame: Frame, inits: Sequence[Operand], before: Before, after: After
@@ -329,8 +329,8 @@ class JaxMachine(tile_memory.TileMemory):
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
         """The result of an ``arith`` operation, of which an operand is an array of shape ()."""
         if self.together is not None:
-            found = scalars.compute(self.semantics, name, args, source, result)
-            return self.together.computed(found, name, args, source, result)
+            number = scalars.compute(self.semantics, name, args, source, result)
+            return self.together.computed(number, name, args, source, result)
         form = self.numbers.scalar(self, name, args, source, result)
         if form is not None and isinstance(form.table, int):
             whole = isinstance(form.base, int) and form.base == 0
@@ -464,8 +464,8 @@ class Observer(Protocol):
     def before(self, machine: JaxMachine, execution: Execution) -> None:
         """An instruction is about to compute."""
 
-    def after(self, machine: JaxMachine, execution: Execution, made: Mapping[str, Operand]) -> None:
-        """It has written its destinations; ``made`` are those outside tile memory."""
+    def after(self, machine: JaxMachine, execution: Execution, results: Mapping[str, Operand]) -> None:
+        """It has written its destinations; ``results`` are those outside tile memory."""
 
 
 @dataclass
@@ -491,6 +491,6 @@ class ObservedMachine(JaxMachine):
         if self.observer is None:
             return super().execute(execution)
         self.observer.before(self, execution)
-        made = super().execute(execution)
-        self.observer.after(self, execution, made)
-        return made
+        results = super().execute(execution)
+        self.observer.after(self, execution, results)
+        return results

@@ -117,8 +117,8 @@ def _remainder(a: Range, b: Range) -> Range:
     low, high = max(a.low, 1 - b.high) if a.low < 0 else 0, min(a.high, b.high - 1) if a.high > 0 else 0
     step = gcd(a.step, b.low) if b.step == 0 else 1
     # A multiple of the divisor is taken away: what is left is a number of steps from zero if the dividend is.
-    known = a.low >= 0 and a.low % max(1, step) == 0
-    return Range(low, high - high % max(1, step), step) if known else Range(low, high)
+    whole = a.low >= 0 and a.low % max(1, step) == 0
+    return Range(low, high - high % max(1, step), step) if whole else Range(low, high)
 
 
 _RULES: dict[str, Callable[[Range, Range], Range]] = {

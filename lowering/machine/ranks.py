@@ -181,13 +181,13 @@ class ObservedRankMachine(ObservedMachine, RankMachine):
 
     def load(self, op: Op, pointer: Pointer | LocalPointer, dtype: DType) -> Any:
         """The element that a pointer is at, an integer as a Python number."""
-        found = super().load(op, pointer, dtype)
-        return found if dtype.is_float else self.known(found)
+        value = super().load(op, pointer, dtype)
+        return value if dtype.is_float else self.known(value)
 
     def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Any:
         """The element of a tile, an integer as a Python number."""
-        found = super().element(op, ref, position, dtype)
-        return found if dtype.is_float else self.known(found)
+        value = super().element(op, ref, position, dtype)
+        return value if dtype.is_float else self.known(value)
 
     def bind_part(self, name: str, dtype: DType, source: pieces.Source, first: int, count: int) -> None:
         """The words of the elements: observers see buffers as they are."""

@@ -50,13 +50,13 @@ def read(flat: Elements, start: Scalar, count: int) -> Shaped[Array, " {count}"]
 
     def branching(flat: Elements) -> Shaped[Array, " part"]:
         # Most slices lie inside their array: on a CPU, a branch costs less than moving by zero.
-        found: Array = lax.cond(
+        words: Array = lax.cond(
             by == np.int32(0), lambda flat: slice_at(flat, (inside,), (count,)), shifted, flat
         )
-        return found
+        return words
 
-    found: Array = lax.platform_dependent(flat, cpu=branching, default=shifted)
-    return found
+    words: Array = lax.platform_dependent(flat, cpu=branching, default=shifted)
+    return words
 
 
 def write(flat: Elements, part: Shaped[Array, " part"], start: Scalar, independent: bool = False) -> Elements:
@@ -75,8 +75,8 @@ def write(flat: Elements, part: Shaped[Array, " part"], start: Scalar, independe
     def looping(part: Shaped[Array, " part"]) -> Shaped[Array, " part"]:
         # A loop of no or one turn: its carry is updated in place, the result of a branch is copied.
         turns = lax.convert_element_type(by != np.int32(0), np.int32)
-        found: Array = lax.fori_loop(np.int32(0), turns, lambda _, x: _moved(by, x), varied(part, by))
-        return found
+        words: Array = lax.fori_loop(np.int32(0), turns, lambda _, x: _moved(by, x), varied(part, by))
+        return words
 
     place = lax.platform_dependent(part, cpu=looping, default=partial(_moved, by))
     return with_slice(flat, lax.select(chosen, place, old), (inside,), independent)
@@ -203,9 +203,9 @@ class Window:
             return read_window(whole, self.starts, t.shape)
         (rows, cols), (pitch, start) = (t.shape if self._by_row else t.shape[::-1]), line
         span = (rows - 1) * pitch + cols
-        found = read(self._flat(whole), start, span)
-        found = jnp.pad(found, (0, rows * pitch - span)).reshape(rows, pitch)[:, :cols]
-        return found if self._by_row else found.T
+        words = read(self._flat(whole), start, span)
+        words = jnp.pad(words, (0, rows * pitch - span)).reshape(rows, pitch)[:, :cols]
+        return words if self._by_row else words.T
 
     def put(self, whole: Words, words: UInt[Array, "_ _"]) -> Words:
         """The words of the whole tile after the window's words [rows, cols] are written."""
@@ -284,8 +284,8 @@ class Plan:
             by_space.setdefault(p.type.loc, []).append(p)
         for space, members in by_space.items():
             moving = any(p.address is None for p in members)
-            found = [_whole(space, members, capacity[space])] if moving else _cells(space, members)
-            self._cells[space] = found
+            slots = [_whole(space, members, capacity[space])] if moving else _cells(space, members)
+            self._cells[space] = slots
 
     def slot(self, t: TileType, address: Scalar | None) -> Slot:
         """The slot of a planned placement."""
@@ -378,8 +378,8 @@ def store(state: dict[str, UInt[Array, "..."]], slot: Slot, t: TileType, words: 
 def _unit(slot: Slot, t: TileType) -> int:
     """The widest words, of at most the cell's width, that a tile begins and ends between."""
     unit = min(slot.cell.width, slot.step)
-    known = slot.address if isinstance(slot.address, int) else 0
-    while t.bytes * 8 % unit or (known - slot.cell.begin) * 8 % unit:
+    address = slot.address if isinstance(slot.address, int) else 0
+    while t.bytes * 8 % unit or (address - slot.cell.begin) * 8 % unit:
         unit //= 2
     return unit
 

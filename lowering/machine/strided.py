@@ -38,8 +38,8 @@ class Windows:
         part = storage.read(_padded(flat, self._extent), self._first, self._extent)
         if not self._is_nested:
             return part[self._places]
-        found = _cut(part, self._levels, self.size)
-        return self._arranged(found)
+        words = _cut(part, self._levels, self.size)
+        return self._arranged(words)
 
     def put(
         self, flat: Flat, words: UInt[Array, "*counts size"], active: Bool[Array, "*counts size"] | None
@@ -92,19 +92,19 @@ class Windows:
     @property
     def _places(self) -> Int64[np.ndarray, "*counts size"]:
         """Where the elements are, counted from the first one."""
-        found: Int64[np.ndarray, "..."] = np.zeros((), np.int64)
+        positions: Int64[np.ndarray, "..."] = np.zeros((), np.int64)
         for n, d in zip(self.counts, self.distances, strict=True):
-            found = found[..., None] + np.arange(n) * d
-        places: Int64[np.ndarray, "..."] = found[..., None] - found.min() + np.arange(self.size)
+            positions = positions[..., None] + np.arange(n) * d
+        places: Int64[np.ndarray, "..."] = positions[..., None] - positions.min() + np.arange(self.size)
         return places
 
-    def _arranged(self, found: Shaped[Array, "..."]) -> Shaped[Array, "*counts size"]:
+    def _arranged(self, words: Shaped[Array, "..."]) -> Shaped[Array, "*counts size"]:
         """Windows in the order of their axes, with those along which they do not differ."""
         axes, rank = self._axes, len(self.counts)
-        found = jnp.transpose(found, (*(axes.index(i) for i in sorted(axes)), len(axes)))
-        found = jnp.expand_dims(found, tuple(i for i in range(rank) if i not in axes))
-        found = jnp.flip(found, self._falling)
-        return jnp.broadcast_to(found, (*self.counts, self.size))
+        words = jnp.transpose(words, (*(axes.index(i) for i in sorted(axes)), len(axes)))
+        words = jnp.expand_dims(words, tuple(i for i in range(rank) if i not in axes))
+        words = jnp.flip(words, self._falling)
+        return jnp.broadcast_to(words, (*self.counts, self.size))
 
     def _in_order(self, words: Shaped[Array, "*counts size"]) -> Shaped[Array, "..."]:
         """Windows from the largest distance to the smallest; the inverse of :meth:`_arranged`."""

@@ -395,10 +395,10 @@ class TileMemory:
         self.one_by_one()
         if isinstance(ref.storage, Choice):
             choices = [self.words(with_storage(ref, option)) for option in ref.storage.options]
-            found = choices[0]
+            form = choices[0]
             for i, words in enumerate(choices[1:], 1):
-                found = jnp.where(ref.storage.index == i, words, found)
-            return found
+                form = jnp.where(ref.storage.index == i, words, form)
+            return form
         if isinstance(ref.storage, Carried):
             return ref.storage.words
         if isinstance(ref.storage, Window):

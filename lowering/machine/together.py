@@ -132,11 +132,11 @@ def _computing(machine: TileMemory) -> Machine:
 
 def _number(machine: TileMemory, n: Affine) -> Scalar:
     """A number that is the same in all trips, outside of them."""
-    found: Scalar = n.constant
+    number: Scalar = n.constant
     for symbol, factor in n.terms:
         assert isinstance(symbol, Fixed)
-        found = advanced(_computing(machine), found, symbol.value(), factor)
-    return found
+        number = advanced(_computing(machine), number, symbol.value(), factor)
+    return number
 
 
 # -- the record --------------------------------------------------------------------------------------------
@@ -186,17 +186,17 @@ class Recording:
         return form if isinstance(form, Affine) else None
 
     def computed(
-        self, found: Scalar, name: str, args: Sequence[Scalar], source: DType, result: DType
+        self, value: Scalar, name: str, args: Sequence[Scalar], source: DType, result: DType
     ) -> Scalar:
         """Note what is known of the result of an ``arith`` operation."""
         forms = [self.affine(a) for a in args]
-        known = [f for f in forms if f is not None]
-        if len(known) == len(forms):
-            if all(f.is_fixed for f in known):
-                self.note(found, self._fixed(name, known, source, result))
+        affine = [f for f in forms if f is not None]
+        if len(affine) == len(forms):
+            if all(f.is_fixed for f in affine):
+                self.note(value, self._fixed(name, affine, source, result))
             else:
-                self.note(found, self._linear(name, known, source, result))
-        return found
+                self.note(value, self._linear(name, affine, source, result))
+        return value
 
     def _linear(self, name: str, args: Sequence[Affine], source: DType, result: DType) -> Affine | None:
         """The result of an ``arith`` operation as a sum, modulo the type; None for other operations."""
@@ -246,21 +246,21 @@ class Recording:
 
         return Affine.of(self.fixed.setdefault(key, Fixed(value)))
 
-    def addressed(self, found: Scalar, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
+    def addressed(self, value: Scalar, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
         """Note what is known of ``base + index * stride``."""
         first, second = self.affine(base), self.affine(index)
         if first is not None and second is not None and isinstance(stride, int):
-            self.note(found, first.plus(second.times(stride)))
-        return found
+            self.note(value, first.plus(second.times(stride)))
+        return value
 
     def counted(self, op: Op, operands: Mapping[str, Operand], results: Sequence[Operand]) -> None:
         """Note what is known of the scalar that an operation counts down."""
-        declared = find_micro(op.name)
-        if declared is None or not declared.counts_down:
+        operation = find_micro(op.name)
+        if operation is None or not operation.counts_down:
             return
-        mask = declared.call(op).results[0]
+        mask = operation.call(op).results[0]
         assert isinstance(mask, int)
-        before = self.form(operands[declared.counts_down])
+        before = self.form(operands[operation.counts_down])
         if isinstance(before, Affine) and before.constant == 0 and len(before.terms) == 1:
             (symbol, factor), *_ = before.terms
             before = Countdown(symbol, 0) if isinstance(symbol, Carried) and factor == 1 else before
@@ -289,13 +289,13 @@ class Recording:
 
     def _access(self, place: LocalPlace, offset: int, size: int, unit: int, *, writes: bool) -> None:
         parts = [self.affine(n) for n in place.address_parts]
-        found = Affine(offset)
+        start = Affine(offset)
         for part in parts:
             if part is None:
                 raise Unproven
-            found = found.plus(part)
+            start = start.plus(part)
         self.accesses.append(
-            Noted(Access(place.slot.cell.key, writes, found, size, tuple(self.trips)), place, unit)
+            Noted(Access(place.slot.cell.key, writes, start, size, tuple(self.trips)), place, unit)
         )
 
     # -- loops --
@@ -326,9 +326,9 @@ class Recording:
 
     def _new(self, dtype: DType, form: Form | None) -> Shaped[Array, ""]:
         """A new array of shape () of which something is known."""
-        made = lax.convert_element_type(lax.add(self.spare, np.int64(0)), dtype.numpy)
-        self.note(made, form)
-        return made
+        number = lax.convert_element_type(lax.add(self.spare, np.int64(0)), dtype.numpy)
+        self.note(number, form)
+        return number
 
     def _opened(self, init: Operand, symbol: Carried | None, dtype: DType) -> Operand:
         """What a loop carries, where any of its trips begins."""
@@ -362,8 +362,8 @@ class Recording:
                 continue
             if start is None or move is None or move.down:
                 raise Unproven
-            found = access.start.replaced(symbol, start.plus(Affine.of(trip, move.step)))
-            self.accesses[i] = replace(self.accesses[i], access=replace(access, start=found))
+            begin = access.start.replaced(symbol, start.plus(Affine.of(trip, move.step)))
+            self.accesses[i] = replace(self.accesses[i], access=replace(access, start=begin))
 
     def _closed(
         self, init: Operand, start: Affine | None, move: Move | None, dtype: DType, count: int
@@ -441,9 +441,9 @@ class Replay:
     #: How many of the trips of the outermost loop there are, where not all of them.
     count: Int64[Array, ""] | None = None
 
-    def computed(self, found: Scalar, *operation: Any) -> Scalar:
+    def computed(self, value: Scalar, *operation: Any) -> Scalar:
         """A scalar as it is: what follows from the trips is recorded."""
-        return found
+        return value
 
     addressed = computed
 
@@ -452,9 +452,9 @@ class Replay:
 
     def read(self, place: LocalPlace, at: int, count: int, unit: int) -> UInt[Array, " {count}"]:
         """The words that the next load of a trip takes."""
-        found = next(self.loads)
-        assert found.shape == (count,)
-        return found
+        words = next(self.loads)
+        assert words.shape == (count,)
+        return words
 
     def read_anywhere(self, place: LocalPlace) -> None:
         """Nothing: no trip writes the cell."""
@@ -469,7 +469,7 @@ class Replay:
         """All trips of a loop."""
         course = next(self.courses)
         begin, last = course.loads
-        taken = [next(self.loads) for _ in range(last - begin)]
+        batches = [next(self.loads) for _ in range(last - begin)]
         starts = _starts(frame.op, inits, course.moves)
         outside = self.loads, self.stores, self.number
         flags = list(self.machine.violations)
@@ -484,21 +484,21 @@ class Replay:
             body(number, _after(inits, course.moves, starts, number, self._unknown))
             rest[:] = [self.courses]
             exists = None if count is None else number < count
-            found, stored = self.machine.violations, self.stores
+            violations, stored = self.machine.violations, self.stores
             if exists is not None:
-                found = [replace(v, broken=v.broken & exists) for v in found]
+                violations = [replace(v, broken=v.broken & exists) for v in violations]
                 stored = [s.only(exists) for s in stored]
-            sites[:] = [v.site for v in found]
-            return [(s.words, s.active) for s in stored], [x for v in found for x in v.data]
+            sites[:] = [v.site for v in violations]
+            return [(s.words, s.active) for s in stored], [x for v in violations for x in v.data]
 
         numbers = jnp.arange(course.trip.count, dtype=np.int64)
-        stores, data = jax.vmap(trip)(numbers, taken)
+        stores, data = jax.vmap(trip)(numbers, batches)
         self.loads, self.stores, self.number = outside
-        self.courses, given = rest[0], iter(data)
-        self.machine.violations[:] = [*flags, *(site.filled(given).of_batch() for site in sites)]
+        self.courses, data_leaves = rest[0], iter(data)
+        self.machine.violations[:] = [*flags, *(site.filled(data_leaves).of_batch() for site in sites)]
         self.stores += [Stored(*s) for s in stores]
-        made = jnp.asarray(np.int64(course.trip.count)) if count is None else count
-        return _after(inits, course.moves, starts, made, self._unknown)
+        trip_count = jnp.asarray(np.int64(course.trip.count)) if count is None else count
+        return _after(inits, course.moves, starts, trip_count, self._unknown)
 
     def _unknown(self, n: Shaped[Array, ""]) -> Shaped[Array, ""]:
         """A number inside of a loop as one that only execution knows, as it was when it was recorded."""
@@ -683,7 +683,7 @@ def _recorded(
     """The record of a loop, and the cells that it uses first."""
     memory, names, modes = Snapshot.of(machine), frame.save(), dict(frame.modes)
     flags, numbers, written = list(machine.violations), machine.numbers, machine.written_out
-    around, found = frame.names(), []
+    around, records = frame.names(), []
 
     def follow(spare: Int64[Array, ""]) -> None:
         machine.numbers = numbers.copy()
@@ -693,7 +693,7 @@ def _recorded(
         if chunk is not None:
             chunk.note(record)
         record.loop(frame, trips, inits, body)
-        found.append(record)
+        records.append(record)
 
     try:
         jax.eval_shape(follow, jax.ShapeDtypeStruct((), np.int64))  # type: ignore[no-untyped-call]
@@ -706,7 +706,7 @@ def _recorded(
     memory.restore(machine)
     if changed:
         raise Unproven
-    return found[0], cells
+    return records[0], cells
 
 
 def _unchanged(machine: TileMemory, before: Snapshot) -> bool:

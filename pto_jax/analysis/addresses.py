@@ -126,15 +126,15 @@ def _meet(a: tuple[int, int] | None, b: tuple[int, int] | None) -> bool:
     return a is not None and b is not None and a[0] < b[1] and b[0] < a[1]
 
 
-def window_of(op: Op, made: Value, source: Value, whole: Bytes, numbers: Mapping[str, int]) -> Bytes:
-    """The bytes of ``made``, a window of ``source``, whose bytes are ``whole``.
+def window_of(op: Op, result: Value, source: Value, whole: Bytes, numbers: Mapping[str, int]) -> Bytes:
+    """The bytes of ``result``, a window of ``source``, whose bytes are ``whole``.
 
     ``numbers`` are the scalars that are known. A window of a window counts as the outer one.
     """
     if whole.either:
-        windows = tuple(window_of(op, made, source, one, numbers) for one in whole.either)
+        windows = tuple(window_of(op, result, source, one, numbers) for one in whole.either)
         return replace(whole, either=windows)
-    sizes = op.attrs.get("sizes", made.type.valid if isinstance(made.type, TileType) else None)
+    sizes = op.attrs.get("sizes", result.type.valid if isinstance(result.type, TileType) else None)
     if whole.window or not isinstance(sizes, tuple) or len(sizes) != 2:
         return whole
     starts = [numbers.get(v.name) for v in op.group("offsets") or op.ins[1:]]
@@ -143,8 +143,8 @@ def window_of(op: Op, made: Value, source: Value, whole: Bytes, numbers: Mapping
         for at, n in zip(starts, sizes, strict=False)
     ]
     if len(spans) != 2 or None in spans:
-        return replace(whole, window=made.name)
-    window = replace(whole, window=made.name, rows=spans[0], cols=spans[1])
+        return replace(whole, window=result.name)
+    window = replace(whole, window=result.name, rows=spans[0], cols=spans[1])
     return replace(window, range=_narrowed(window, source.type))
 
 

@@ -178,8 +178,8 @@ def raise_values(ops: Iterable[_Op], transfer: Callable[[_Op], bool]) -> None:
     ``transfer`` raises the elements of what an operation writes and tells whether one changed. Elements only
     rise, so that it ends.
     """
-    listed, changed = list(ops), True
+    remaining, changed = list(ops), True
     while changed:
         changed = False
-        for op in listed:
+        for op in remaining:
             changed |= transfer(op)

@@ -78,19 +78,19 @@ def fragment_outputs(program: Program) -> tuple[str, ...]:
 
     Its constants are not results, and a view that it writes stands for the arguments it is a view of.
     """
-    made: set[str] = set()
+    results: set[str] = set()
     read = {v.name for op in program.walk() for v in op.ins}
     for op in program.walk():
         instruction, alias = isa.find(op.name), effects.traits_of(op).alias
         if instruction is not None and instruction.syntax == "tile":
-            made |= {v.name for v in op.destinations}
+            results |= {v.name for v in op.destinations}
         elif alias is not None and alias.memory == "tile":
-            made |= {v.name for v in op.destinations} - read
+            results |= {v.name for v in op.destinations} - read
     buffers = [name for function in program.functions for name in written_buffers(program, function)]
     sources = {n: r for function in program.functions for n, r in resolve(program).origins(function).items()}
     named: list[str] = []
     for name in program.fragment_results:
-        if name in made or name in buffers:
+        if name in results or name in buffers:
             named += sorted(sources.get(name, {name}))
     return tuple(dict.fromkeys((*named, *buffers)))
 
@@ -133,8 +133,8 @@ def _needs(program: Program, function: Function, active: frozenset[str]) -> dict
     }
     for op in function.walk():
         if op.name == views.MAKE_TENSOR_VIEW:
-            known = facts.of(op)
-            pointer, extent = known.pointers.get(op.group("ptr")[0].name), _extent(op, known)
+            before = facts.of(op)
+            pointer, extent = before.pointers.get(op.group("ptr")[0].name), _extent(op, before)
             if pointer is not None and extent:
                 needs[pointer.base] = max(needs.get(pointer.base, 0), pointer.offset + extent)
         for name, count in _transferred(op, facts.of(op)):
@@ -150,7 +150,7 @@ def _needs(program: Program, function: Function, active: frozenset[str]) -> dict
     return needs
 
 
-def _transferred(op: Op, known: OperandFacts) -> Iterator[tuple[str, int]]:
+def _transferred(op: Op, before: OperandFacts) -> Iterator[tuple[str, int]]:
     """The elements that a micro-operation accesses of a buffer, as far as the text gives them."""
     declared = isa.micro_operation(op)
     for place in declared.places if declared is not None else ():
@@ -159,10 +159,10 @@ def _transferred(op: Op, known: OperandFacts) -> Iterator[tuple[str, int]]:
         value = values.get(place.pointer)
         if value is None:
             continue
-        pointer = known.pointers.get(value.name)
+        pointer = before.pointers.get(value.name)
         if pointer is None or not isinstance(value.type, PtrType) or value.type.space != AddressSpace.GM:
             continue
-        numbers = {name: known.number(v) for name, v in values.items()}
+        numbers = {name: before.number(v) for name, v in values.items()}
         size = place.span(declared.call(op), numbers)
         if size is not None:
             yield pointer.base, pointer.offset + -(-size // (value.type.dtype.storage_bits // 8))
@@ -186,11 +186,11 @@ def strides_of(dims: Sequence[int | None], strides: Sequence[int | None] | None)
     return tuple(s if s is not None else c for s, c in zip(strides or result, result, strict=True))
 
 
-def _extent(op: Op, known: OperandFacts) -> int:
+def _extent(op: Op, before: OperandFacts) -> int:
     """Elements from the view's base to its last element, 0 when the text does not give the sizes."""
     total = 1
     for dimension in zip(op.group("shape"), op.group("strides"), strict=False):
-        size, stride = map(known.number, dimension)
+        size, stride = map(before.number, dimension)
         if not size or stride is None:
             return 0
         total += (size - 1) * stride
@@ -221,9 +221,9 @@ def too_many_calls(program: Program) -> Diagnostic | None:
         return counts[name]
 
     for function in program.functions:
-        made = count(function.name, ())
-        if made > MOST_CALLS:
-            message = f"an execution of @{function.name} makes {made} calls; allowed: {MOST_CALLS}"
+        made_calls = count(function.name, ())
+        if made_calls > MOST_CALLS:
+            message = f"an execution of @{function.name} makes {made_calls} calls; allowed: {MOST_CALLS}"
             return Diagnostic("error", message, function.span, "call", rule="limits")
     return None
 
@@ -264,9 +264,9 @@ def too_many_trips(resolved: ResolvedProgram) -> Diagnostic | None:
     return None
 
 
-def _trips(loop: Op, known: OperandFacts) -> int:
+def _trips(loop: Op, before: OperandFacts) -> int:
     """How often a loop runs, once where only execution knows it."""
-    low, high, step = (known.number(next(iter(loop.group(name)), None)) for name in ("lb", "ub", "step"))
+    low, high, step = (before.number(next(iter(loop.group(name)), None)) for name in ("lb", "ub", "step"))
     if not (isinstance(low, int) and isinstance(high, int) and isinstance(step, int) and step > 0):
         return 1
     return max(0, -((low - high) // step))
@@ -322,7 +322,7 @@ def _named(function: Function, record: str) -> str | None:
 
 def _moved(program: Program, function: Function, records: frozenset[str]) -> Iterator[tuple[str, str]]:
     """Records, each with a pointer that is moved by a distance from it."""
-    origins, made = roots(program, function), {v.name: op for op in function.walk() for v in op.results}
+    origins, ops = roots(program, function), {v.name: op for op in function.walk() for v in op.results}
     for op in function.walk():
         pair = aliased(op)
         alias = traits_of(op).alias
@@ -330,7 +330,7 @@ def _moved(program: Program, function: Function, records: frozenset[str]) -> Ite
             continue
         windows = {n for n in origins.get(pair[1].name, ()) if _is_buffer(function, n)} - records
         distances = [v for v in op.ins if v.name != pair[1].name]
-        for record in _behind(program, distances, made, records):
+        for record in _behind(program, distances, ops, records):
             yield from ((record, window) for window in windows)
 
 
@@ -338,7 +338,7 @@ def _is_buffer(function: Function, name: str) -> bool:
     return any(a.name == name and isinstance(a.type, GlobalTypes) for a in function.args)
 
 
-def _behind(program: Program, values: list[Value], made: dict[str, Op], records: frozenset[str]) -> set[str]:
+def _behind(program: Program, values: list[Value], ops: dict[str, Op], records: frozenset[str]) -> set[str]:
     """The records that some numbers are computed from, if a difference is among them."""
     names, pending, seen = set[str](), [v.name for v in values], set[str]()
     differs = False
@@ -349,8 +349,8 @@ def _behind(program: Program, values: list[Value], made: dict[str, Op], records:
         seen.add(name)
         if name in records:
             names.add(name)
-        elif name in made:
-            pending += [v.name for v in made[name].ins]
-            callee = called(program, made[name])
-            differs |= any(op.name == _DIFFERENCE for op in (made[name], *(callee.walk() if callee else ())))
+        elif name in ops:
+            pending += [v.name for v in ops[name].ins]
+            callee = called(program, ops[name])
+            differs |= any(op.name == _DIFFERENCE for op in (ops[name], *(callee.walk() if callee else ())))
     return names if differs else set()

@@ -229,10 +229,10 @@ class FunctionFacts:
 
     def entering(self, call: Op, callee: Function) -> Entered:
         """What a call tells the function that it calls."""
-        known = self.of(call)
+        at_call = self.of(call)
         pairs = list(zip(callee.args, call.ins, strict=False))
         return Entered(
-            tuple((a.name, known.numbers[v.name]) for a, v in pairs if v.name in known.numbers),
+            tuple((a.name, at_call.numbers[v.name]) for a, v in pairs if v.name in at_call.numbers),
             tuple((a.name, where) for a, v in pairs if (where := self.bytes_of(call, v)) is not None),
             f"{self.entered.prefix}>",
         )
@@ -280,19 +280,19 @@ class _Problem(dataflow.Forward[Facts]):
 
     def transfer(self, op: Op, state: Facts) -> None:
         """Define the results, with what the operation says of them and of handles that it changes."""
-        known = self.solution[id(op)] = operand_facts((*op.ins, *op.outs), state)
+        before = self.solution[id(op)] = operand_facts((*op.ins, *op.outs), state)
         for value in op.results:
             state.define(value)
-        number = self.fold(op, known.numbers)
+        number = self.fold(op, before.numbers)
         if number is not None:
             state[op.results[0].name] = number
         traits = effects.traits_of(op)
         if traits.placement is not None:
-            self._place(op, known, state)
+            self._place(op, before, state)
         if traits.resizes is not None and len(op.ins) == 3:
-            self._resize(op, traits.resizes, known, state)
+            self._resize(op, traits.resizes, before, state)
         if traits.alias is not None:
-            self._alias(op, known, state)
+            self._alias(op, before, state)
 
     def hand_on(
         self,
@@ -342,32 +342,32 @@ class _Problem(dataflow.Forward[Facts]):
 
     def _bytes(self, value: Value, state: Facts) -> addresses.Bytes | None:
         fact = state[value.name]
-        known = fact.bytes if isinstance(fact, TileFact) else None
-        return known or _own_bytes(value, self.prefix)
+        place = fact.bytes if isinstance(fact, TileFact) else None
+        return place or _own_bytes(value, self.prefix)
 
     # -- operations ----------------------------------------------------------------------------------
 
-    def _place(self, op: Op, known: OperandFacts, state: Facts) -> None:
+    def _place(self, op: Op, before: OperandFacts, state: Facts) -> None:
         handle, address = effects.placed(op) or (None, None)
         placement = effects.traits_of(op).placement
         if handle is None or placement is None or not isinstance(handle.type, TileType):
             return
-        t, start = handle.type, known.number(address)
+        t, start = handle.type, before.number(address)
         extent = None if start is None else (start, start + t.bytes)
         where = addresses.Bytes(self.prefix + handle.name, t.loc, extent, order=self._order(op))
         if not placement.allocates:
             state[handle.name] = _with_bytes(state[handle.name], where)
             return
-        row, col = (known.number(next(iter(op.group(n)), None)) for n in ("valid_row", "valid_col"))
+        row, col = (before.number(next(iter(op.group(n)), None)) for n in ("valid_row", "valid_col"))
         valid = (t.v_row if t.v_row is not None else row, t.v_col if t.v_col is not None else col)
         # Sizes may be arrays, which have no one truth value: what is new is what the type leaves open.
         says_more = any(s is None and v is not None for s, v in zip(t.valid, valid, strict=True))
         state[handle.name] = TileFact(valid if says_more else None, where)
 
-    def _resize(self, op: Op, resized: str, known: OperandFacts, state: Facts) -> None:
+    def _resize(self, op: Op, resized: str, before: OperandFacts, state: Facts) -> None:
         values = self.operands(op)
         if values:
-            row, col = (known.number(values[n]) for n in ("valid_row", "valid_col"))
+            row, col = (before.number(values[n]) for n in ("valid_row", "valid_col"))
             handle = values[resized]
             fact = state[handle.name]
             state[handle.name] = TileFact((row, col), fact.bytes if isinstance(fact, TileFact) else None)
@@ -376,38 +376,38 @@ class _Problem(dataflow.Forward[Facts]):
         """The number of an operation that places a tile; the first pass meets them in the text's order."""
         return self._placements.setdefault(id(op), len(self._placements) + 1)
 
-    def _alias(self, op: Op, known: OperandFacts, state: Facts) -> None:
+    def _alias(self, op: Op, before: OperandFacts, state: Facts) -> None:
         alias, pair = effects.traits_of(op).alias, effects.aliased(op)
         if alias is None or pair is None:
             return
-        made, source = pair
+        result, source = pair
         if alias.memory == "tile":
             whole = self._bytes(source, state)
             if whole is not None and alias.part == "window":
-                whole = addresses.window_of(op, made, source, whole, known.numbers)
-            state[made.name] = _with_bytes(state[made.name], whole)
+                whole = addresses.window_of(op, result, source, whole, before.numbers)
+            state[result.name] = _with_bytes(state[result.name], whole)
         elif op.name == views.MAKE_TENSOR_VIEW:
             layout = op.attrs.get("layout")
-            sizes = _extents(op, made, "shape", known)
-            state[made.name] = ViewFact(sizes, layout if isinstance(layout, GlobalLayout) else None)
+            sizes = _extents(op, result, "shape", before)
+            state[result.name] = ViewFact(sizes, layout if isinstance(layout, GlobalLayout) else None)
         elif op.name == views.PARTITION_VIEW:
-            sizes = _extents(op, made, "sizes", known)
-            state[made.name] = ViewFact(sizes, known.layouts.get(source.name))
+            sizes = _extents(op, result, "sizes", before)
+            state[result.name] = ViewFact(sizes, before.layouts.get(source.name))
         elif op.name == views.ADDPTR:
-            pointer, offset = known.pointers.get(source.name), known.number(next(iter(op.ins[1:]), None))
+            pointer, offset = before.pointers.get(source.name), before.number(next(iter(op.ins[1:]), None))
             if pointer is not None and offset is not None:
-                state[made.name] = PointerFact(pointer.base, pointer.offset + offset)
+                state[result.name] = PointerFact(pointer.base, pointer.offset + offset)
 
 
-def executes(loop: Op, known: OperandFacts) -> bool:
+def executes(loop: Op, before: OperandFacts) -> bool:
     """Whether a loop with bounds certainly executes its body."""
-    lower, upper = (known.number(next(iter(loop.group(name)), None)) for name in ("lb", "ub"))
+    lower, upper = (before.number(next(iter(loop.group(name)), None)) for name in ("lb", "ub"))
     return isinstance(lower, int) and isinstance(upper, int) and lower < upper
 
 
-def _extents(op: Op, made: Value, group: str, known: OperandFacts) -> tuple[int | None, ...]:
-    numbers = [known.numbers.get(v.name) for v in op.group(group)]
-    static = views.extents(made.type, len(numbers)) or ()
+def _extents(op: Op, result: Value, group: str, before: OperandFacts) -> tuple[int | None, ...]:
+    numbers = [before.numbers.get(v.name) for v in op.group(group)]
+    static = views.extents(result.type, len(numbers)) or ()
     missing = len(static) - len(numbers)
     if missing:
         return (1,) * missing + tuple(numbers[max(0, -missing) :])

@@ -125,14 +125,14 @@ class Lifetimes:
 
         def transfer(pairs: tuple[tuple[Value, Value, bool], ...]) -> bool:
             changed = False
-            for made, source, part in pairs:
-                before = self.over.get(made.name, 0)
+            for result, source, part in pairs:
+                before = self.over.get(result.name, 0)
                 after = before | self.over.get(source.name, 0)
                 if part or source.name in self.parts:
-                    changed |= made.name not in self.parts
-                    self.parts.add(made.name)
+                    changed |= result.name not in self.parts
+                    self.parts.add(result.name)
                 if after != before:
-                    self.over[made.name], changed = after, True
+                    self.over[result.name], changed = after, True
             return changed
 
         dataflow.raise_values(
@@ -148,7 +148,7 @@ class Lifetimes:
             return sum(maker.get(value.name, 0) for o in inner for value in o.results)
 
         for op in self.function.walk():
-            handed = [self.over.get(made.name, 0) for made, _ in flows(op)] if op.regions else []
+            handed = [self.over.get(result.name, 0) for result, _ in flows(op)] if op.regions else []
             several = [tiles for tiles in handed if tiles & (tiles - 1)]
             inside = made_inside(op) if several else 0
             for tiles in several:
@@ -186,18 +186,18 @@ class Lifetimes:
             tiles |= self.over.get(value.name, 0)
         return tiles
 
-    def _first_uses(self, region: Region, known: int) -> int:
+    def _first_uses(self, region: Region, count: int) -> int:
         """Note where tiles are first used, in the order of the text; the tiles used up to a region's end."""
         for op in region.ops:
-            before = known
+            before = count
             access = self.access(op)
-            known |= access.all
+            count |= access.all
             self._filled |= access.writes
             for inner in op.regions:
-                known = self._first_uses(inner, known)
+                count = self._first_uses(inner, count)
             # What is read first has contents before that its text does not give.
-            self._begin[id(op)] = tuple(bits(known & ~before & ~access.reads))
-        return known
+            self._begin[id(op)] = tuple(bits(count & ~before & ~access.reads))
+        return count
 
     # -- liveness ------------------------------------------------------------------------------------
 
@@ -334,12 +334,12 @@ def _pairs(op: Op) -> Iterator[tuple[Value, Value, bool]]:
         if traits.alias.memory == "tile":
             yield *pair, traits.alias.part != "same"
     elif op.regions:
-        yield from ((made, source, False) for made, source in flows(op))
+        yield from ((result, source, False) for result, source in flows(op))
     elif not traits.effects and traits.fifo is None:
         # A choice between handles, or what a call hands back.
-        for made in op.results:
-            if _tile_type(made.type) is not None:
-                yield from ((made, v, False) for v in op.ins if _tile_type(v.type) is not None)
+        for result in op.results:
+            if _tile_type(result.type) is not None:
+                yield from ((result, v, False) for v in op.ins if _tile_type(v.type) is not None)
 
 
 def _is_used(resolved: ResolvedOp, value: Value, program: ResolvedProgram) -> bool:

@@ -52,8 +52,8 @@ def _is_global(t: ir.Type) -> bool:
 
 def _pointer(op: ir.Op) -> tuple[ir.Value, ir.Value] | None:
     """The pointer that an operation makes, and what it is made of."""
-    made = len(op.results) == 1 and isinstance(op.results[0].type, ir.PtrType) and op.ins and not op.regions
-    return (op.results[0], op.ins[0]) if made else None
+    cast = len(op.results) == 1 and isinstance(op.results[0].type, ir.PtrType) and op.ins and not op.regions
+    return (op.results[0], op.ins[0]) if cast else None
 
 
 def _flows(program: ir.Program, op: ir.Op) -> Iterator[tuple[ir.Value, ir.Value]]:

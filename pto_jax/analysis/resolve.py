@@ -51,14 +51,14 @@ def is_open(program: Program) -> bool:
     return False
 
 
-def fill(program: Program, given: Mapping[str, Type]) -> Program:
+def fill(program: Program, arguments: Mapping[str, Type]) -> Program:
     """The program with open types replaced.
 
-    Arguments take the types in ``given``. A destination takes the type and region of the instruction's
+    Arguments take the types in ``arguments``. A destination takes the type and region of the instruction's
     first source tile; where the declaration says that the element types differ, the type must be
     written and VerifyError says so. A scalar takes the element type of the tile it is combined with.
     """
-    return replace(program, functions=tuple(_function(f, given) for f in program.functions))
+    return replace(program, functions=tuple(_function(f, arguments) for f in program.functions))
 
 
 def complete(program: Program) -> Program:
@@ -70,22 +70,22 @@ def complete(program: Program) -> Program:
         return program
 
 
-def _function(function: Function, given: Mapping[str, Type]) -> Function:
-    known: dict[str, Type] = {}
+def _function(function: Function, arguments: Mapping[str, Type]) -> Function:
+    types: dict[str, Type] = {}
     for a in function.args:
-        t = given.get(a.name) if isinstance(a.type, UnknownType) else a.type
+        t = arguments.get(a.name) if isinstance(a.type, UnknownType) else a.type
         if t is not None and not isinstance(t, UnknownType):
-            known[a.name] = t
-    ops = tuple(_op(op, known) for op in function.body.ops)
-    args = tuple(replace(a, type=known.get(a.name, a.type)) for a in function.args)
+            types[a.name] = t
+    ops = tuple(_op(op, types) for op in function.body.ops)
+    args = tuple(replace(a, type=types.get(a.name, a.type)) for a in function.args)
     return replace(function, args=args, body=Region(ops, function.body.args))
 
 
-def _op(op: Op, known: dict[str, Type]) -> Op:
+def _op(op: Op, types: dict[str, Type]) -> Op:
     def typed(value: Value) -> Value:
         if isinstance(value.type, UnknownType):
-            return replace(value, type=known.get(value.name, value.type))
-        known.setdefault(value.name, value.type)
+            return replace(value, type=types.get(value.name, value.type))
+        types.setdefault(value.name, value.type)
         return value
 
     op = replace(
@@ -103,7 +103,7 @@ def _op(op: Op, known: dict[str, Type]) -> Op:
         if isinstance(value.type, UnknownType) and source is not None:
             same = (v.type for n, v in bound.values.items() if _same_variable(instruction, name, n))
             partner = next((t for t in same if isinstance(t, TileType)), source)
-            known[value.name] = _infer(instruction, name, value, source, partner, op)
+            types[value.name] = _infer(instruction, name, value, source, partner, op)
     return replace(
         op,
         ins=tuple(map(typed, op.ins)),
@@ -208,11 +208,11 @@ class ResolvedProgram:
 
     def of(self, op: Op) -> ResolvedOp:
         """What an operation says."""
-        known = self._ops.get(id(op))
+        entry = self._ops.get(id(op))
         # The entry keeps its operation alive, so that no other one has its identity.
-        if known is None:
-            known = self._ops[id(op)] = _resolved(op)
-        return known
+        if entry is None:
+            entry = self._ops[id(op)] = _resolved(op)
+        return entry
 
     def values(self, op: Op) -> Mapping[str, Value]:
         """The values of an operation by declared operand name; none where they do not fit."""
@@ -226,17 +226,17 @@ class ResolvedProgram:
 
     def writes_inside(self, op: Op) -> RegionWrites:
         """What the regions of one of the program's operations write, by the names around them."""
-        known = self._regions.get(id(op))
-        if known is None:
-            known = self._regions[id(op)] = region_writes(op, lambda inner: self.of(inner).written())
-        return known
+        entry = self._regions.get(id(op))
+        if entry is None:
+            entry = self._regions[id(op)] = region_writes(op, lambda inner: self.of(inner).written())
+        return entry
 
     def facts(self, function: Function, entered: Entered = ANYWHERE) -> FunctionFacts:
         """What is known of the operands of a function's operations, when it is entered in some way."""
-        known = self._facts.get((id(function), entered))
-        if known is None:
-            known = self._facts[id(function), entered] = solve(function, self.values, entered)
-        return known
+        entry = self._facts.get((id(function), entered))
+        if entry is None:
+            entry = self._facts[id(function), entered] = solve(function, self.values, entered)
+        return entry
 
 
 def resolve(program: Program, profile: profiles.Profile | None = None) -> ResolvedProgram:
@@ -244,8 +244,8 @@ def resolve(program: Program, profile: profiles.Profile | None = None) -> Resolv
 
     A profile decides on legality only, so that it may be left out where that is not asked.
     """
-    known = _remembered(_ByIdentity(program))
-    return known if profile is None else replace(known, profile=profile)
+    results = _remembered(_ByIdentity(program))
+    return results if profile is None else replace(results, profile=profile)
 
 
 def _resolved(op: Op) -> ResolvedOp:
@@ -338,15 +338,15 @@ def _is_integer(value: Value) -> bool:
     return isinstance(value.type, ScalarType) and not value.type.dtype.is_float and value.type.dtype.bits > 1
 
 
-def _core_number(wanted: Value) -> list[Op]:
+def _core_number(expected: Value) -> list[Op]:
     """Operations that make a value the number of the vector core."""
     asks = next(i.name for i in isa.instructions().values() if i.traits.launch == "subblock")
-    if wanted.type == ScalarType(I64):
-        return [Op(asks, results=(wanted,))]
-    number = Value(f"{wanted.name}_i64", ScalarType(I64))
-    assert isinstance(wanted.type, ScalarType)
-    cast = "arith.index_cast" if wanted.type.dtype.kind == "index" else "arith.trunci"
-    return [Op(asks, results=(number,)), Op(cast, ins=(number,), results=(wanted,))]
+    if expected.type == ScalarType(I64):
+        return [Op(asks, results=(expected,))]
+    number = Value(f"{expected.name}_i64", ScalarType(I64))
+    assert isinstance(expected.type, ScalarType)
+    cast = "arith.index_cast" if expected.type.dtype.kind == "index" else "arith.trunci"
+    return [Op(asks, results=(number,)), Op(cast, ins=(number,), results=(expected,))]
 
 
 def _name(program: Program, parts: Sequence[Function]) -> str:

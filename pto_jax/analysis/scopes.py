@@ -73,11 +73,11 @@ def _inside(op: Op) -> Op:
 
 
 def _kind(op: Op) -> _Kind:
-    traits, declared = traits_of(op), isa.find_micro(op.name)
-    if declared is not None:
-        if declared.between_scopes:
+    traits, operation = traits_of(op), isa.find_micro(op.name)
+    if operation is not None:
+        if operation.between_scopes:
             return "boundary"
-        special = declared.orders or ("spr" in declared.choices and not declared.places)
+        special = operation.orders or ("spr" in operation.choices and not operation.places)
         if special or any(is_physical(v.type) for v in (*op.ins, *op.outs, *op.results)):
             return "vector"
     if traits.regions is not None:
@@ -85,7 +85,7 @@ def _kind(op: Op) -> _Kind:
             "vector" if traits.regions.runs in ("if", "for", "while") and _is_of_vectors(op) else "boundary"
         )
     plain = traits.pure and not traits.effects and traits.launch is None
-    return "scalar" if plain and (declared is None or declared.kind == "register") else "boundary"
+    return "scalar" if plain and (operation is None or operation.kind == "register") else "boundary"
 
 
 def _is_of_vectors(op: Op) -> bool:
@@ -168,8 +168,8 @@ class _Block:
 
     def _computable(self, name: str) -> bool:
         at = self.defined.get(name)
-        declared = isa.find_micro(self.ops[at].name) if at is not None else None
-        if at is None or declared is None or declared.kind != "register" or declared.squeezes:
+        operation = isa.find_micro(self.ops[at].name) if at is not None else None
+        if at is None or operation is None or operation.kind != "register" or operation.squeezes:
             return False
         value = next(v for v in self.ops[at].results if v.name == name)
         return is_physical(value.type) and all(

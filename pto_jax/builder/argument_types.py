@@ -27,7 +27,7 @@ _TYPES = (
 _PYTHON: dict[object, ir.DType] = {int: ir.INDEX, float: ir.F32, bool: ir.I1}
 
 
-def as_type(given: object, what: str = "type") -> ir.Type:
+def as_type(value: object, what: str = "type") -> ir.Type:
     """A type of the IR: itself, an element type (a scalar), ``int`` (index), ``float`` (f32) or text.
 
     BuildError for anything else.
@@ -35,23 +35,23 @@ def as_type(given: object, what: str = "type") -> ir.Type:
     >>> str(as_type("index")), str(as_type("!pto.ptr<bf16>")), str(as_type(float))
     ('index', 'ptr<bf16>', 'f32')
     """
-    if isinstance(given, _TYPES):
-        return given
-    if isinstance(given, ir.DType):
-        return ir.ScalarType(given)
-    if isinstance(given, type) and given in _PYTHON:
-        return ir.ScalarType(_PYTHON[given])
-    if not isinstance(given, str):
-        fail(f"{what}: got {described(given)}", allowed=f"a type ({_EXAMPLES})", fix=_pointer(given))
-    element = ir.find_dtype(given)
-    return ir.ScalarType(element) if element is not None else _parsed(given, what)
+    if isinstance(value, _TYPES):
+        return value
+    if isinstance(value, ir.DType):
+        return ir.ScalarType(value)
+    if isinstance(value, type) and value in _PYTHON:
+        return ir.ScalarType(_PYTHON[value])
+    if not isinstance(value, str):
+        fail(f"{what}: got {described(value)}", allowed=f"a type ({_EXAMPLES})", fix=_pointer(value))
+    element = ir.find_dtype(value)
+    return ir.ScalarType(element) if element is not None else _parsed(value, what)
 
 
-def _pointer(given: object) -> str:
+def _pointer(value: object) -> str:
     """The type of a pointer that an array, the type of one, or ``ptr`` itself stands for; "" for others."""
-    if getattr(given, "__name__", "") in ("ndarray", "Array", "Tensor", "ptr"):
+    if getattr(value, "__name__", "") in ("ndarray", "Array", "Tensor", "ptr"):
         return 'pto.ptr("f32")'
-    d = ir.find_dtype(str(getattr(given, "dtype", "")))
+    d = ir.find_dtype(str(getattr(value, "dtype", "")))
     return f'pto.ptr("{d}")' if d is not None else ""
 
 
@@ -103,8 +103,8 @@ def tensor_view(dtype: str | ir.DType, *dims: int | None) -> ir.TensorViewType:
     extents: tuple[Any, ...] = dims
     for n in extents:
         if n is not None and not errors.is_number(n, 0):
-            listed = ", ".join(map(str, n)) if isinstance(n, tuple | list) else ""
-            fix = f'pto.tensor_view("{dtype}", {listed})' if listed else ""
+            sizes = ", ".join(map(str, n)) if isinstance(n, tuple | list) else ""
+            fix = f'pto.tensor_view("{dtype}", {sizes})' if sizes else ""
             fail(
                 f"tensor_view: got the extent {n!r}",
                 allowed="0 or more, or None for one of run time",
@@ -113,17 +113,17 @@ def tensor_view(dtype: str | ir.DType, *dims: int | None) -> ir.TensorViewType:
     return ir.TensorViewType(dims, element(dtype))
 
 
-def member(cls: type[E], given: object, what: str) -> E:
+def member(cls: type[E], value: object, what: str) -> E:
     """A member of an enumeration: itself, its name in any spelling of the text, or its number."""
     from ..text.attributes import words
 
-    chosen = choice(cls, given)
+    chosen = choice(cls, value)
     if chosen is None:
-        listed = words(cls)
-        close = ir.BUFFERS.get(str(given).upper(), "") if cls is ir.Loc else ""
-        close = close or errors.nearest(given, listed.split(", ")) or next(iter(listed.split(", ")[1:]), "")
+        choices = words(cls)
+        close = ir.BUFFERS.get(str(value).upper(), "") if cls is ir.Loc else ""
+        close = close or errors.nearest(value, choices.split(", ")) or next(iter(choices.split(", ")[1:]), "")
         fix = f'{what.rpartition(": ")[2]}="{close}"' if close else ""
-        fail(f"{what}: got {described(given)}", allowed=listed, fix=fix)
+        fail(f"{what}: got {described(value)}", allowed=choices, fix=fix)
     return chosen
 
 
@@ -137,16 +137,16 @@ def either(*classes: type[IntEnum], given: object, what: str) -> IntEnum:
     return chosen
 
 
-def choice(cls: type[E], given: object) -> E | None:
+def choice(cls: type[E], value: object) -> E | None:
     """A member of an enumeration by itself, its name or its number; None where there is none."""
     from ..text.attributes import member as named
 
-    if isinstance(given, IntEnum) and not isinstance(given, cls):
-        return cls.__members__.get(given.name)
-    if isinstance(given, str):
-        return named(cls, given)
-    if isinstance(given, int) and not isinstance(given, bool):
-        return next((m for m in cls if m == given), None)
+    if isinstance(value, IntEnum) and not isinstance(value, cls):
+        return cls.__members__.get(value.name)
+    if isinstance(value, str):
+        return named(cls, value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return next((m for m in cls if m == value), None)
     return None
 
 

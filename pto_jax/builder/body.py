@@ -335,10 +335,10 @@ def canonical_float(value: float) -> float:
     return math.nan if math.isnan(value) else value
 
 
-def flattened(given: object) -> Iterator[object]:
+def flattened(value: object) -> Iterator[object]:
     """The items of nested lists and tuples; None has none."""
-    if isinstance(given, list | tuple):
-        for item in given:
+    if isinstance(value, list | tuple):
+        for item in value:
             yield from flattened(item)
-    elif given is not None:
-        yield given
+    elif value is not None:
+        yield value

@@ -148,13 +148,13 @@ class _Call:
         """The overload that arguments fit; else an operand of one with as many, and its wrong argument."""
         close: tuple[str, Any] | None = None
         for destinations, form in signatures(self.instruction):
-            listed = self.listed(destinations, form)
-            rest = [n for n in listed if n not in self.operands]
+            operands = self.listed(destinations, form)
+            rest = [n for n in operands if n not in self.operands]
             counts = not self.types or len(self.types) == len(destinations)
-            if not counts or len(rest) != len(args) or not self.operands.keys() <= set(listed):
+            if not counts or len(rest) != len(args) or not self.operands.keys() <= set(operands):
                 continue
             bound = {**self.operands, **dict(zip(rest, args, strict=True))}
-            wrong = next((n for n in listed if not self.fits(n, bound[n])), None)
+            wrong = next((n for n in operands if not self.fits(n, bound[n])), None)
             if wrong is None:
                 return (destinations, form, bound), None
             close = close or (wrong, bound[wrong])
@@ -183,8 +183,8 @@ class _Call:
                 self.proposed(args) or _with_array(value, args, kind) or _viewed(value, args, kind),
             )
         arguments = [*map(described, args), *(f"{k}={described(v)}" for k, v in self.operands.items())]
-        wanted = dict.fromkeys(self.listed(*s) for s in signatures(self.instruction))
-        allowed = " or ".join(f"{python_name(self.name)}({', '.join(w)})" for w in wanted)
+        expected = dict.fromkeys(self.listed(*s) for s in signatures(self.instruction))
+        allowed = " or ".join(f"{python_name(self.name)}({', '.join(w)})" for w in expected)
         self.fail(f"got ({', '.join(arguments)}); allowed: {allowed}", fix=self.proposed(args))
 
     def proposed(self, args: Sequence[Any]) -> str:
@@ -217,15 +217,15 @@ class _Call:
     def fail(self, message: str, operand: str | None = None, fix: str = "") -> NoReturn:
         fail(message, self.place.span, instruction=self.name, operand=operand, fix=fix)
 
-    def fits(self, name: str, given: Any) -> bool:
+    def fits(self, name: str, value: Any) -> bool:
         operand = self.instruction.operand(name)
-        if name in _lists(self.name) and isinstance(given, list | tuple):
-            return bool(given) and all(isinstance(g, Handle) and accepts(operand, g.type) for g in given)
-        if isinstance(given, Handle):
-            return accepts(operand, given.type)
-        if isinstance(given, Indexed):
+        if name in _lists(self.name) and isinstance(value, list | tuple):
+            return bool(value) and all(isinstance(g, Handle) and accepts(operand, g.type) for g in value)
+        if isinstance(value, Handle):
+            return accepts(operand, value.type)
+        if isinstance(value, Indexed):
             return operand.kind == "gm" and bool(self.instruction.assembly.indexed)
-        return operand.kind in ("scalar", "index") and arith.is_number(given)
+        return operand.kind in ("scalar", "index") and arith.is_number(value)
 
     def values(self, name: str, bound: Mapping[str, Any]) -> list[Handle]:
         """The handles of one source: several for a list."""
@@ -328,8 +328,8 @@ def _with_array(value: Any, args: Sequence[Any], kind: str) -> str:
         return "\n".join(("", *lines, called(view)))
     if kind != "tile" or len(shape) > 2:
         return ""
-    made = f'{name}_tile = pto.alloc_tile("{dtype}", {sizes[0]}, {sizes[1]})'
-    return "\n".join(("", *lines, made, f"pto.tload({name}_tile, {view})", called(f"{name}_tile")))
+    allocation = f'{name}_tile = pto.alloc_tile("{dtype}", {sizes[0]}, {sizes[1]})'
+    return "\n".join(("", *lines, allocation, f"pto.tload({name}_tile, {view})", called(f"{name}_tile")))
 
 
 KINDS = {
@@ -358,11 +358,11 @@ def _in_place(instruction: isa.Instruction) -> dict[str, AttrValue]:
     return {a.name: a.default for a in instruction.attributes if a.name in places}
 
 
-def _types(given: Any) -> tuple[Type, ...]:
-    if given is None:
+def _types(types: Any) -> tuple[Type, ...]:
+    if types is None:
         return ()
-    listed = given if isinstance(given, list | tuple) else (given,)
-    return tuple(argument_types.as_type(t) for t in listed)
+    values = types if isinstance(types, list | tuple) else (types,)
+    return tuple(argument_types.as_type(t) for t in values)
 
 
 def renamed(place: Place, named: Any) -> Place:
@@ -375,10 +375,10 @@ def renamed(place: Place, named: Any) -> Place:
 # -- attributes --------------------------------------------------------------------------------------
 
 
-def attributes_of(instruction: isa.Instruction, given: Mapping[str, Any]) -> dict[str, AttrValue]:
+def attributes_of(instruction: isa.Instruction, keywords: Mapping[str, Any]) -> dict[str, AttrValue]:
     """Attributes by their declared names, in the types that the declaration asks for."""
     values: dict[str, AttrValue] = {}
-    for key, value in given.items():
+    for key, value in keywords.items():
         attribute = instruction.attribute(key)
         if attribute is None:
             operands = ", ".join(o.name for o in instruction.operands)
@@ -429,32 +429,32 @@ def _keyword(instruction: isa.Instruction, key: str, value: Any) -> str:
     return f"{names[0]}={json.dumps(value)}" if names[0] and isinstance(value, str | int | bool) else ""
 
 
-def attribute_value(name: str, attribute: isa.Attribute, given: Any) -> AttrValue:
+def attribute_value(name: str, attribute: isa.Attribute, choice: Any) -> AttrValue:
     """An attribute's value; enumerations also by the names of their members."""
     what = attribute.name
-    wanted = attribute.type
-    if issubclass(wanted, IntEnum):
-        return argument_types.member(wanted, given, what)
-    if issubclass(wanted, Symbol):
-        return symbol(given, what)
-    if wanted is tuple and isinstance(given, list | tuple):
-        return tuple(given)
-    if wanted is int and isinstance(given, str) and given.upper().startswith("EVENT_ID"):
-        given = int(given[8:]) if given[8:].isdecimal() else given
-    if isinstance(given, bool) != (wanted is bool) or not isinstance(given, wanted):
-        handle = given if wanted is str else None
+    expected = attribute.type
+    if issubclass(expected, IntEnum):
+        return argument_types.member(expected, choice, what)
+    if issubclass(expected, Symbol):
+        return symbol(choice, what)
+    if expected is tuple and isinstance(choice, list | tuple):
+        return tuple(choice)
+    if expected is int and isinstance(choice, str) and choice.upper().startswith("EVENT_ID"):
+        choice = int(choice[8:]) if choice[8:].isdecimal() else choice
+    if isinstance(choice, bool) != (expected is bool) or not isinstance(choice, expected):
+        handle = choice if expected is str else None
         shown = isinstance(handle, Handle) and handle.label.isidentifier()
         fix = instead.printed(handle.label, handle.type) if isinstance(handle, Handle) and shown else ""
-        fail(f"{what}: got {described(given)}", allowed=wanted.__name__, instruction=name, fix=fix)
-    value: AttrValue = given
+        fail(f"{what}: got {described(choice)}", allowed=expected.__name__, instruction=name, fix=fix)
+    value: AttrValue = choice
     return value
 
 
-def symbol(given: Any, what: str) -> Symbol:
+def symbol(value: Any, what: str) -> Symbol:
     """The name of a function: text, or the kernel itself."""
-    if isinstance(given, Symbol):
-        return given
-    name = given if isinstance(given, str) else getattr(given, "symbol", None)
+    if isinstance(value, Symbol):
+        return value
+    name = value if isinstance(value, str) else getattr(value, "symbol", None)
     if not isinstance(name, str):
-        fail(f"{what}: got {described(given)}", allowed="a function, by name or as a kernel")
+        fail(f"{what}: got {described(value)}", allowed="a function, by name or as a kernel")
     return Symbol(name.removeprefix("@"))

@@ -94,10 +94,10 @@ _LISTED = re.compile(r"\s*for (\w+) in \w+\((.*)\):.*")
 
 def _plain_loop(line: str) -> str:
     """A ``for`` over a function of Python around a range, without the function; "" for other lines."""
-    counted, listed = _COUNTED.fullmatch(line), _LISTED.fullmatch(line)
+    counted, sequence = _COUNTED.fullmatch(line), _LISTED.fullmatch(line)
     if counted is not None:
         return f"\nfor {counted[2]} in {counted[3]}:\n    {counted[1]} = {counted[2]}"
-    return f"for {listed[1]} in {listed[2]}:" if listed is not None else ""
+    return f"for {sequence[1]} in {sequence[2]}:" if sequence is not None else ""
 
 
 @Opener
@@ -216,11 +216,11 @@ class While(Structure):
     def missing(self) -> str:
         """The next of its two regions."""
         loop = self.place.target() or "loop"
-        made = "" if self.place.target() else f"\n{loop} = {self._written}\n"
+        assignment = "" if self.place.target() else f"\n{loop} = {self._written}\n"
         names = ", ".join(_letters(len(self._inits)))
         opened = f" as ({names},):" if names else ":"
         regions = ("test", "do")[len(self.node.regions) :]
-        return f"{made}with {loop}.{regions[0]}(){opened}" if regions else ""
+        return f"{assignment}with {loop}.{regions[0]}(){opened}" if regions else ""
 
     def __init__(self, carried: Sequence[Any]) -> None:
         handles = [v if isinstance(v, Handle) else as_scalar(v, dtype_of(v), "while_") for v in carried]
@@ -294,8 +294,8 @@ class Switch(Structure):
     def missing(self) -> str:
         """The region of the numbers without a case."""
         choice = self.place.target()
-        made = "" if choice else f"\nchoice = {self._written}\n"
-        return "" if self._complete else f"{made}with {choice or 'choice'}.default():"
+        assignment = "" if choice else f"\nchoice = {self._written}\n"
+        return "" if self._complete else f"{assignment}with {choice or 'choice'}.default():"
 
     def __init__(self, index: Any) -> None:
         super().__init__([as_scalar(index, INDEX, "switch")])

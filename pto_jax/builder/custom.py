@@ -174,23 +174,23 @@ class Call:
             names |= {d: w for d, w in zip(declared, written, strict=True) if d not in self.slots}
         return names
 
-    def others(self, given: dict[str, Any]) -> dict[str, ir.AttrValue]:
+    def others(self, values: dict[str, Any]) -> dict[str, ir.AttrValue]:
         """Attributes that the syntax has no place for; BuildError for a name that nothing declares."""
         if self.instruction is not None:
-            unknown = next((k for k in given if self.instruction.attribute(k) is None), None)
+            unknown = next((k for k in values if self.instruction.attribute(k) is None), None)
             if unknown is not None:
                 self.wrong(f"got the keyword {unknown!r}")
-            return attributes_of(self.instruction, given)
-        return {k: v for k, v in given.items() if v is not None}
+            return attributes_of(self.instruction, values)
+        return {k: v for k, v in values.items() if v is not None}
 
-    def wrong(self, found: str) -> NoReturn:
+    def wrong(self, actual: str) -> NoReturn:
         """Raise BuildError with what the call has and what the operation takes."""
         attributes = [a.name for a in self.instruction.attributes] if self.instruction is not None else []
-        listed = [*self.slots, *(f"{a}=" for a in attributes if a not in self.slots)]
+        names = [*self.slots, *(f"{a}=" for a in attributes if a not in self.slots)]
         places.fail(
-            f"{found}",
+            f"{actual}",
             self.place.span,
-            allowed=f"{python_name(self.name)}({', '.join(listed)}), and wait, type, named",
+            allowed=f"{python_name(self.name)}({', '.join(names)}), and wait, type, named",
             instruction=self.name,
             fix=self.proposed(),
         )
@@ -222,12 +222,12 @@ class Call:
         shape = next((v for n, v in values.items() if n == "shape" and isinstance(v, list | tuple)), ())
         view = getattr(values.get("view"), "shape", ())
         numbers = all(isinstance(n, int) for n in (*shape, *view))
-        known = {"event": 0, "pipe": "PIPE_ALL", "offset": 0}
+        defaults = {"event": 0, "pipe": "PIPE_ALL", "offset": 0}
         if numbers and shape:
-            known["strides"] = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+            defaults["strides"] = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
         if numbers and view:
-            known |= {"offsets": [0] * len(view), "sizes": list(view)}
-        return {n: repr(v) for n, v in known.items()}
+            defaults |= {"offsets": [0] * len(view), "sizes": list(view)}
+        return {n: repr(v) for n, v in defaults.items()}
 
     def fits(self, arguments: dict[str, Any]) -> bool:
         """Whether the operation can be built with these arguments by name."""
@@ -270,31 +270,31 @@ class Call:
 
     # -- operands and results ------------------------------------------------------------------------
 
-    def operand(self, name: str, value: Any, given: Mapping[str, Any]) -> list[Handle]:
+    def operand(self, name: str, value: Any, values: Mapping[str, Any]) -> list[Handle]:
         """The handles of one operand: several for a list, constants for Python numbers.
 
         BuildError for what its declaration does not accept.
         """
         item = self.slots[name][0] if name in self.slots else None
         many = isinstance(item, OperandItem) and item.many
-        listed = list(value) if many and isinstance(value, list | tuple) else [value]
+        entries = list(value) if many and isinstance(value, list | tuple) else [value]
         declared = self.declared(name)
         handles = []
-        for entry in listed:
+        for entry in entries:
             handle = entry
             if not isinstance(entry, Handle):
                 if declared is not None and declared.kind not in ("scalar", "index"):
                     self.refuse(name, entry, declared.kind)
-                handle = arith.as_scalar(entry, self.number_type(name, entry, given), name, self.name)
+                handle = arith.as_scalar(entry, self.number_type(name, entry, values), name, self.name)
             if declared is not None and not accepts(declared, handle.type):
                 self.refuse(name, handle, declared.kind)
             handles.append(handle)
         return handles
 
-    def refuse(self, name: str, given: object, kind: str) -> NoReturn:
+    def refuse(self, name: str, value: object, kind: str) -> NoReturn:
         """Raise BuildError for a value that an operand does not take; ``kind`` is that of its declaration."""
         places.fail(
-            f"got {described(given)}",
+            f"got {described(value)}",
             self.place.span,
             allowed=f"{KINDS.get(kind, kind)}",
             instruction=self.name,
@@ -310,15 +310,15 @@ class Call:
         back = {w: d for d, w in self.aliases().items() if d in names}
         return names.get(back.get(name, name))
 
-    def types_of(self, given: Mapping[str, Any]) -> dict[str, ir.Type]:
+    def types_of(self, values: Mapping[str, Any]) -> dict[str, ir.Type]:
         """The types of operands by their names in the declaration."""
-        pairs = ((self.declared(name), v) for name, v in given.items() if isinstance(v, Handle))
+        pairs = ((self.declared(name), v) for name, v in values.items() if isinstance(v, Handle))
         return {operand.name: v.type for operand, v in pairs if operand is not None}
 
-    def number_type(self, name: str, value: Any, given: Mapping[str, Any]) -> ir.DType:
+    def number_type(self, name: str, value: Any, values: Mapping[str, Any]) -> ir.DType:
         """The element type of an operand that is given as a Python number."""
         for other, same in ((i.targets, name in i.targets) for i in self.fmt.flat if isinstance(i, TypeItem)):
-            partner = next((given[n] for n in other if isinstance(given.get(n), Handle)), None)
+            partner = next((values[n] for n in other if isinstance(values.get(n), Handle)), None)
             if same and partner is not None and isinstance(partner.type, ir.ScalarType):
                 return partner.type.dtype
             if same and "^" in other and self.type is not None:
@@ -327,12 +327,12 @@ class Call:
         if OPERAND_TYPES.get(name) == ir.ScalarType(ir.INDEX):
             return ir.INDEX
         operand = self.declared(name)
-        declared = declared_type(operand, self.types_of(given)) if operand is not None else None
+        declared = declared_type(operand, self.types_of(values)) if operand is not None else None
         if isinstance(declared, ir.ScalarType):
             return declared.dtype
         return ir.I1 if isinstance(value, bool) else ir.F32 if isinstance(value, float) else ir.INDEX
 
-    def result(self, given: Mapping[str, Any], attributes: Mapping[str, ir.AttrValue]) -> ir.Type | None:
+    def result(self, values: Mapping[str, Any], attributes: Mapping[str, ir.AttrValue]) -> ir.Type | None:
         """The type of the result; None where the operation has none, or an optional one is not asked for."""
         if self.fmt.results != 1:
             if self.type is not None and self.fmt.results == 0:
@@ -345,15 +345,15 @@ class Call:
         )
         if optional:
             return None
-        handles = {k: v for k, v in given.items() if isinstance(v, Handle)}
+        handles = {k: v for k, v in values.items() if isinstance(v, Handle)}
         for item in self.fmt.flat:
             if isinstance(item, ImpliedItem) and item.rule in IMPLIED_TYPES:
                 return IMPLIED_TYPES[item.rule]
             if isinstance(item, TypeItem) and "^" in item.targets:
                 same = next((n for n in item.targets if n != "^"), None)
                 if same is not None:
-                    return self.operand(same, given[same], given)[0].type
-        type_ = _derived(self.name, handles, given, attributes)
+                    return self.operand(same, values[same], values)[0].type
+        type_ = _derived(self.name, handles, values, attributes)
         if type_ is None and self.instruction is not None:
             types = self.types_of(handles)
             type_ = next((declared_type(o, types) for o in self.instruction.destinations), None)
@@ -380,22 +380,25 @@ def _extents(numbers: Any, view: ir.Type | None = None) -> tuple[int | None, ...
 
 # Instructions by name: the types of results follow the operations' own syntax, as in the table of formats.
 def _derived(
-    name: str, handles: Mapping[str, Handle], given: Mapping[str, Any], attributes: Mapping[str, ir.AttrValue]
+    name: str,
+    handles: Mapping[str, Handle],
+    values: Mapping[str, Any],
+    attributes: Mapping[str, ir.AttrValue],
 ) -> ir.Type | None:
     """The type that a result has by the operands."""
     first = next(iter(handles.values())).type if handles else None
     d = getattr(first, "dtype", None)
     match name:
         case "make_tensor_view" if isinstance(d, ir.DType):
-            return ir.TensorViewType(_extents(given["shape"]), d)
+            return ir.TensorViewType(_extents(values["shape"]), d)
         case "partition_view" if isinstance(d, ir.DType):
-            return ir.PartitionViewType(_extents(given["sizes"], first), d)
+            return ir.PartitionViewType(_extents(values["sizes"], first), d)
         case "global_subview" if isinstance(d, ir.DType):
             return ir.PartitionViewType(_extents(attributes["sizes"]), d)
         case "subset" | "subview" if isinstance(first, ir.TileType):
             rows, cols = _extents(attributes["sizes"])
             assert rows is not None and cols is not None
-            sizes = (given.get("valid_row", rows), given.get("valid_col", cols))
+            sizes = (values.get("valid_row", rows), values.get("valid_col", cols))
             v_row, v_col = _extents(sizes)
             return replace(first, rows=rows, cols=cols, v_row=v_row, v_col=v_col)
         case "addptr" | "bind_tile":

@@ -126,8 +126,8 @@ def formatted(call: ast.Call, types: Sequence[Any]) -> str:
     if len(numbers) != 1 or not types:
         return ""
     floats = getattr(getattr(types[0], "dtype", None), "is_float", False)
-    shown = "".join(str(p.value) if isinstance(p, ast.Constant) else "%f" if floats else "%d" for p in parts)
-    return f"{ast.unparse(call.func)}({json.dumps(shown)}, {ast.unparse(numbers[0])})"
+    label = "".join(str(p.value) if isinstance(p, ast.Constant) else "%f" if floats else "%d" for p in parts)
+    return f"{ast.unparse(call.func)}({json.dumps(label)}, {ast.unparse(numbers[0])})"
 
 
 def converted(mine: str, t: Any, other: DType) -> str:

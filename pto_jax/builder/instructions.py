@@ -20,8 +20,8 @@ def names() -> dict[str, str]:
     >>> names()["tmatmul_acc"]
     'tmatmul.acc'
     """
-    listed = [*isa.instructions(), *(n for n in format_names() if not n.startswith(_STRUCTURE))]
-    return {name.replace(".", "_"): name for name in listed}
+    entries = [*isa.instructions(), *(n for n in format_names() if not n.startswith(_STRUCTURE))]
+    return {name.replace(".", "_"): name for name in entries}
 
 
 @cache

@@ -106,13 +106,13 @@ with loop.test() as ({counter}, {_MORE}):
 with loop.do() as ({counter}, {_MORE}):
     {_STOP} = {ast.unparse(condition.args[0])}
 """
-    made = ast.parse(head)
-    do = made.body[-1]
+    module = ast.parse(head)
+    do = module.body[-1]
     assert isinstance(do, ast.With)
     condition.args = [ast.Name(_STOP)]
     give = ast.parse(f"loop.give({counter} + {step}, ~{_STOP})").body
     do.body = [*tree.body[:at], *do.body, *parts, *give]
-    return _text(made.body)
+    return _text(module.body)
 
 
 def _jumps(statement: ast.stmt) -> Iterator[_Jump]:

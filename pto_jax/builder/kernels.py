@@ -102,14 +102,14 @@ class Kernel:
             self._fail(f"got the argument {p.name!r}, an option of calls", allowed="another name")
         if p.name in names and p.default is not p.empty:
             line = self._span.text.strip()
-            shown = f"{p.name}={p.default!r}"
-            fix = line.replace(shown, p.name) if shown in line else p.name
+            text = f"{p.name}={p.default!r}"
+            fix = line.replace(text, p.name) if text in line else p.name
             self._fail(f"got the default {p.default!r} of {p.name}, which programs have none of",
                        allowed="defaults of keyword-only parameters, which are no arguments of the program",
                        fix=fix)  # fmt: skip
 
-    def _type(self, name: str, given: Mapping[str, Any], shown: str) -> Type:
-        type_ = given.get(name)
+    def _type(self, name: str, values: Mapping[str, Any], shown: str) -> Type:
+        type_ = values.get(name)
         if type_ is None:
             type_ = inspect.get_annotations(self.function).get(name)
             if isinstance(type_, str):
@@ -197,9 +197,9 @@ class Kernel:
         return str(self.program)
 
     def __repr__(self) -> str:
-        listed = short_list([f"{n}: {t}" for n, t in self.arguments])
+        types = short_list([f"{n}: {t}" for n, t in self.arguments])
         constants = [f"{n}={v!r}" for n, v in self.constants.items() if v is not inspect.Parameter.empty]
-        return f"<kernel @{self.symbol}({listed}){''.join(f', {c}' for c in constants)}>"
+        return f"<kernel @{self.symbol}({types}){''.join(f', {c}' for c in constants)}>"
 
     # -- checking and running ------------------------------------------------------------------------
 
@@ -228,8 +228,8 @@ class Kernel:
         if failure is not None and name == "program":
             raise failure
         if name.startswith("_") or name not in dir(Compiled):
-            known = [n for n in dir(self) if not n.startswith("_")]
-            raise UnknownNameError(self.symbol, name, lambda: known, what="attribute", of="kernel")
+            names = [n for n in dir(self) if not n.startswith("_")]
+            raise UnknownNameError(self.symbol, name, lambda: names, what="attribute", of="kernel")
         return getattr(self.compile(), name)
 
     def __getitem__(self, grid: Any) -> NoReturn:

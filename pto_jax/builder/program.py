@@ -306,12 +306,12 @@ def call(function: Any, *args: Any, results: Any = ()) -> Any:
     callee = body.program.function_named(name) if by_name else body.program.include(function)
     types = [a.type for a in callee.args] if callee is not None else [None] * len(args)
     if len(types) != len(args):
-        wanted = ", ".join(a.name for a in callee.args) if callee is not None else ""
-        fail(f"got {len(args)} argument(s) of @{name}", place.span, allowed=f"{len(types)}: {wanted}",
+        expected = ", ".join(a.name for a in callee.args) if callee is not None else ""
+        fail(f"got {len(args)} argument(s) of @{name}", place.span, allowed=f"{len(types)}: {expected}",
              instruction="call")  # fmt: skip
     ins = [_argument(name, i, value, t) for i, (value, t) in enumerate(zip(args, types, strict=True))]
-    listed = results if isinstance(results, list | tuple) else (results,)
-    result_types = callee.results if callee is not None else tuple(as_type(t) for t in listed)
+    wanted_types = results if isinstance(results, list | tuple) else (results,)
+    result_types = callee.results if callee is not None else tuple(as_type(t) for t in wanted_types)
     node = Node("call", ins, attributes={"callee": Symbol(name)}, span=place.span)
     body.emit(node)
     for i, t in enumerate(result_types):
@@ -319,16 +319,16 @@ def call(function: Any, *args: Any, results: Any = ()) -> Any:
     return None if not result_types else node.results[0] if len(result_types) == 1 else tuple(node.results)
 
 
-def _argument(name: str, index: int, value: Any, wanted: Type | None) -> Handle:
+def _argument(name: str, index: int, value: Any, expected: Type | None) -> Handle:
     what = f"argument {index} of @{name}"
-    d = wanted.dtype if isinstance(wanted, ScalarType) else None
+    d = expected.dtype if isinstance(expected, ScalarType) else None
     if not isinstance(value, Handle):
-        if wanted is not None and not isinstance(wanted, ScalarType):
-            fail(f"{what}: got {described(value)}", allowed=f"{wanted}, as an argument of this kernel",
+        if expected is not None and not isinstance(expected, ScalarType):
+            fail(f"{what}: got {described(value)}", allowed=f"{expected}, as an argument of this kernel",
                  instruction="call")  # fmt: skip
         return as_scalar(value, d or dtype_of(value), what, "call")
     from ..verifier.functions import same_use
 
-    if wanted is not None and not same_use(wanted, value.type):
-        fail(f"{what}: got {described(value)}", allowed=f"{wanted}", instruction="call")
+    if expected is not None and not same_use(expected, value.type):
+        fail(f"{what}: got {described(value)}", allowed=f"{expected}", instruction="call")
     return value

@@ -96,9 +96,9 @@ def refuse_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mappi
     written = user_code.expression()
     call = written.tree if written is not None and isinstance(written.tree, ast.Call) else None
     name = ast.unparse(call.func) if call is not None else function.__name__
-    known = signature.parameters
-    unknown = next((k for k in kwargs if k not in known), None)
-    count = len(args) - ("self" in known)
+    parameters = signature.parameters
+    unknown = next((k for k in kwargs if k not in parameters), None)
+    count = len(args) - ("self" in parameters)
     missing = [p.name for p in _required(function)[count:] if p.name not in kwargs]
     got = f"no {missing[0]}" if missing else f"{count} argument(s) by position"
     got = f"the keyword {unknown!r}" if unknown is not None else got
@@ -114,19 +114,19 @@ def _required(function: Callable[..., Any]) -> list[inspect.Parameter]:
 def _shown(name: str, function: Callable[..., Any]) -> str:
     """The call with its parameters: ``name(a, b=, c=)``."""
     parameters = inspect.signature(function).parameters.values()
-    listed = [
+    arguments = [
         p.name if p.default is p.empty else f"{p.name}="
         for p in parameters
         if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL) and p.name not in ("self", "named")
     ]
-    return f"{name}({', '.join(listed)})"
+    return f"{name}({', '.join(arguments)})"
 
 
 def _completed(call: ast.Call, function: Callable[..., Any]) -> str:
     """The call of a function of Python that its signature takes, "" where none is near."""
     whole = inspect.signature(function)
     signature = whole.replace(parameters=[p for p in whole.parameters.values() if p.name != "self"])
-    listed = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
 
     def fits(args: Sequence[ast.expr], keywords: Sequence[ast.keyword]) -> bool:
         try:
@@ -135,8 +135,8 @@ def _completed(call: ast.Call, function: Callable[..., Any]) -> str:
             return False
         return True
 
-    positional = [p.name for p in listed if p.kind in _POSITIONAL]
-    names = [*positional, *(p.name for p in listed if p.name not in positional)]
+    positional = [p.name for p in parameters if p.kind in _POSITIONAL]
+    names = [*positional, *(p.name for p in parameters if p.name not in positional)]
     required = {p.name for p in _required(function)}
     return completed(call, names, required, lambda *_: _EXAMPLES, fits, len(positional))
 
@@ -166,15 +166,15 @@ def completed(
     spread = [e for a in call.args for e in (a.elts if isinstance(a, ast.Tuple | ast.List) else [a])]
 
     def with_examples(args: Sequence[ast.expr], keywords: Sequence[ast.keyword]) -> _Arguments:
-        given = {k.arg for k in keywords}
-        free = [n for n in names if n not in given]
+        named = {k.arg for k in keywords}
+        free = [n for n in names if n not in named]
         missing = [n for n in free[len(args) :] if n in required]
         values = examples(args, keywords)
-        made = [ast.parse(values[n], mode="eval").body for n in missing if n in values]
-        if len(made) != len(missing) or (made and not given and free[len(args) :][: len(made)] != missing):
+        extra = [ast.parse(values[n], mode="eval").body for n in missing if n in values]
+        if len(extra) != len(missing) or (extra and not named and free[len(args) :][: len(extra)] != missing):
             return args, keywords
-        added = [ast.keyword(n, v) for n, v in zip(missing, made, strict=True)]
-        return ([*args, *made], keywords) if not given else (args, [*keywords, *added])
+        added = [ast.keyword(n, v) for n, v in zip(missing, extra, strict=True)]
+        return ([*args, *extra], keywords) if not named else (args, [*keywords, *added])
 
     candidates: Iterator[_Arguments] = chain(
         [([*call.args, *placed], exact)] if incomplete else [],

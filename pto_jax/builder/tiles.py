@@ -170,27 +170,27 @@ def tile(
     )
 
 
-def _listed(what: str, ptr: Any, given: Any, *more: Any) -> list[Any]:
+def _listed(what: str, ptr: Any, value: Any, *more: Any) -> list[Any]:
     """Extents or strides as a list; of a lone one the fix is the list with what follows it."""
-    if isinstance(given, list | tuple):
+    if isinstance(value, list | tuple):
         if not isinstance(ptr, Pointer):
-            _no_pointer(ptr, given)
-        negative = next((n for n in given if isinstance(n, int) and n < 0 and what == "shape"), None)
+            _no_pointer(ptr, value)
+        negative = next((n for n in value if isinstance(n, int) and n < 0 and what == "shape"), None)
         if negative is not None:
             fix = (
-                f"pto.GlobalTensor({ptr.label}, {tuple(abs(n) if isinstance(n, int) else n for n in given)})"
+                f"pto.GlobalTensor({ptr.label}, {tuple(abs(n) if isinstance(n, int) else n for n in value)})"
             )
             fail(f"shape: got {negative}", allowed="0 or more", fix=fix if ptr.label.isidentifier() else "")
-        return list(given)
-    numbers = [v for v in (given, *more) if is_number(v, 0) or isinstance(v, Scalar)]
-    listed = ", ".join(
+        return list(value)
+    numbers = [v for v in (value, *more) if is_number(v, 0) or isinstance(v, Scalar)]
+    text = ", ".join(
         v.label if isinstance(v, Handle) else str(v) for v in (*numbers, *[1] * (len(numbers) == 1))
     )
     usable = numbers and isinstance(ptr, Handle) and ptr.label.isidentifier() and what == "shape"
-    fix = f"pto.GlobalTensor({ptr.label}, ({listed}))" if usable else ""
-    if isinstance(given, Pointer) and isinstance(ptr, list | tuple):
-        fix = f"pto.GlobalTensor({given.label}, {tuple(ptr)})"
-    return fail(f"{what}: got {described(given)}", allowed="a list with a number for each dimension", fix=fix)
+    fix = f"pto.GlobalTensor({ptr.label}, ({text}))" if usable else ""
+    if isinstance(value, Pointer) and isinstance(ptr, list | tuple):
+        fix = f"pto.GlobalTensor({value.label}, {tuple(ptr)})"
+    return fail(f"{what}: got {described(value)}", allowed="a list with a number for each dimension", fix=fix)
 
 
 def _no_pointer(ptr: Any, shape: Sequence[Any]) -> None:

@@ -144,12 +144,12 @@ def _refused(symbol: str, *, reflected: bool = False) -> Callable[..., NoReturn]
         mine, other = self.name, str(others[0].name if isinstance(others[0], Handle) else others[0])
         if texts:
             mine, other = reversed(texts) if second else texts
-        shown = f"{other} {symbol} {mine}" if reflected else f"{mine} {symbol} {other}"
-        shown = result.text if texts and result is not None else shown
+        text = f"{other} {symbol} {mine}" if reflected else f"{mine} {symbol} {other}"
+        text = result.text if texts and result is not None else text
         type_ = getattr(others[0], "type", None)
         fix = instead.operation(symbol, mine, self.type, other, type_, reflected=reflected)
         fix = "" if others[0] is None or isinstance(others[0], str | list | tuple | dict) else fix
-        message = f"{shown}: got the tile {mine}, which has no Python operators in a kernel"
+        message = f"{text}: got the tile {mine}, which has no Python operators in a kernel"
         fail(message, allowed="instructions", fix=fix)
 
     return refuse
@@ -200,7 +200,7 @@ class TileHandle(Handle):
             case ast.Call(function, args):
                 shown, allowed = ast.unparse(function), "arrays"
                 last = shown.rpartition(".")[2].removeprefix("t").removesuffix("imum")
-                listed = ", ".join(map(ast.unparse, args))
+                operands = ", ".join(map(ast.unparse, args))
                 if len(args) == 1 and not isinstance(args[0], ast.List | ast.Tuple):
                     mine = ast.unparse(args[0])
                     fix = instead.attribute(last, mine, self.type)
@@ -210,7 +210,7 @@ class TileHandle(Handle):
                     number = instead.number(ast.unparse(args[-1]), self.type)
                     fix = f"pto.t{last}s({mine}, {mine}, {number})"
                 elif isa.find(f"t{last}") is not None:
-                    fix = f"pto.t{last}({mine}, {listed})"
+                    fix = f"pto.t{last}({mine}, {operands})"
             case ast.UnaryOp(operator, _):
                 fix = instead.attribute(_UNARY.get(type(operator), "neg"), mine, self.type)
         return f"{shown}: got the kernel tile {mine}", allowed, fix
@@ -325,27 +325,27 @@ class View(Handle):
         fail(f"len({self.label}): got a view", allowed="its sizes", fix=f"{self.name}.shape[0]")
 
     def __getitem__(self, offsets: Any) -> Indexed:
-        listed = offsets if isinstance(offsets, tuple) else (offsets,)
-        if any(isinstance(o, slice) for o in listed):
+        indices = offsets if isinstance(offsets, tuple) else (offsets,)
+        if any(isinstance(o, slice) for o in indices):
             fail(f"got a slice of {self.label}", allowed="numbers, or a window", fix=self._window())
         rank = len(self.shape)
-        if len(listed) != rank:
-            places = [o.label if isinstance(o, Handle) else str(o) for o in listed]
+        if len(indices) != rank:
+            places = [o.label if isinstance(o, Handle) else str(o) for o in indices]
             numbers = ", ".join((*places, *["0"] * rank)[:rank])
             fix = f"{self.name}[{numbers}]" if self.name.isidentifier() else ""
             fail(
-                f"{self.label}[...]: got {len(listed)} numbers",
+                f"{self.label}[...]: got {len(indices)} numbers",
                 allowed=f"{rank}, one for each dimension",
                 fix=fix,
             )
-        return Indexed(self, listed)
+        return Indexed(self, indices)
 
     def __setitem__(self, offsets: Any, value: Any) -> NoReturn:
         text = value.label if isinstance(value, Handle) and value.label.isidentifier() else "tile"
         offsets = offsets if isinstance(offsets, tuple) else (offsets,)
-        listed = ", ".join(o.label if isinstance(o, Handle) else str(o) for o in offsets)
+        place = ", ".join(o.label if isinstance(o, Handle) else str(o) for o in offsets)
         whole = any(isinstance(o, slice) for o in offsets)
-        target = self.name if whole else f"{self.name}[{listed}]"
+        target = self.name if whole else f"{self.name}[{place}]"
         fix = f"pto.tstore({target}, {text})" if self.name.isidentifier() else ""
         fail(f"got an assignment to {self.label}", allowed="stores of tiles", fix=fix)
 

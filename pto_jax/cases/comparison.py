@@ -95,8 +95,8 @@ def compare_cases(
 ) -> Iterator[Outcome]:
     """Some cases on both machines; a machine that takes many at once gets all of them."""
     both = zip(cases, attempts(reference, cases), attempts(tested, cases), strict=True)
-    for case, wanted, result in both:
-        yield _compared(case, reference, tested, wanted, result, watch)
+    for case, expected, result in both:
+        yield _compared(case, reference, tested, expected, result, watch)
 
 
 def _compared(
@@ -183,9 +183,9 @@ class _Lazily:
                 outputs[name] = self.bits.settled(name, value, run)
         return replace(actual, outputs=outputs)
 
-    def leaves_nothing(self, wanted: Run) -> bool:
+    def leaves_nothing(self, expected: Run) -> bool:
         """Whether no result has an element that a device has to reproduce; an equal one is reproduced."""
-        exact = [n for n in wanted.outputs if self._case.ulp.get(n) != UNBOUNDED]
+        exact = [n for n in expected.outputs if self._case.ulp.get(n) != UNBOUNDED]
         return not exact or ("bits" in vars(self) and all(map(self.bits.is_open, exact)))
 
 

@@ -99,12 +99,12 @@ def ordering(case: Case) -> list[tuple[int, int]]:
 
     def within(region: ir.Region, depth: int) -> Iterator[tuple[int, int]]:
         for op in region.ops:
-            inner = [found for r in op.regions for found in within(r, depth + 1)]
+            inner = [edit for r in op.regions for edit in within(r, depth + 1)]
             if inner or traits_of(op).order is not None or traits_of(op).calls:
                 yield number(op), depth
             yield from inner
 
-    return [found for f in case.program.functions for found in within(f.body, 0)]
+    return [edit for f in case.program.functions for edit in within(f.body, 0)]
 
 
 def renamed(op: ir.Op, names: Values) -> ir.Op:

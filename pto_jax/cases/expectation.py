@@ -64,12 +64,12 @@ class Expectation:
 
     def difference(self, case: Case, actual: targets.Run) -> str | None:
         """How results differ from the expected ones where they are compared; None where they do not."""
-        for name, wanted in self.run.outputs.items():
+        for name, expected in self.run.outputs.items():
             output = actual.outputs.get(name)
             if output is None:
                 return f"{name}: no such output"
-            if output.valid != wanted.valid:
-                return f"{name}: valid region {output.valid}, expected {wanted.valid}"
+            if output.valid != expected.valid:
+                return f"{name}: valid region {output.valid}, expected {expected.valid}"
             compared = self.compare(case, name, output)
             if not compared:
                 return str(compared)

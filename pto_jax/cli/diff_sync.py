@@ -139,8 +139,8 @@ def _counted(count: Counter[tuple[str, str]]) -> str:
         counts = [(effect, count[change, effect]) for c, effect in _EFFECTS if c == change]
         total = sum(n for _, n in counts)
         if total:
-            shown = ", ".join(f"{n} {effect}" for effect, n in counts if n)
-            parts.append(f"{total} edge{'' if total == 1 else 's'} {change} ({shown})")
+            text = ", ".join(f"{n} {effect}" for effect, n in counts if n)
+            parts.append(f"{total} edge{'' if total == 1 else 's'} {change} ({text})")
     return ", ".join(parts) or "the same order"
 
 

@@ -219,8 +219,8 @@ def _devices() -> Iterator[Finding]:
     kinds = {f"{d.platform} ({d.device_kind})": 0 for d in devices}
     for d in devices:
         kinds[f"{d.platform} ({d.device_kind})"] += 1
-    shown = ", ".join(f"{count} x {kind}" for kind, count in kinds.items())
-    yield Finding("devices", "ok", f"{shown}; default {devices[0].platform}")
+    text = ", ".join(f"{count} x {kind}" for kind, count in kinds.items())
+    yield Finding("devices", "ok", f"{text}; default {devices[0].platform}")
 
 
 def _compiler() -> Iterator[Finding]:

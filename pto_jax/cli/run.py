@@ -416,22 +416,22 @@ def random_values(
 
 def describe_array(name: str, array: Array, d: DType | None) -> str:
     """Name, type, shape, first values, range and NaN count of a buffer, on one line."""
-    shown = f"{name}: {d or array.dtype}{list(array.shape)}"
+    text = f"{name}: {d or array.dtype}{list(array.shape)}"
     if array.size == 0:
-        return f"{shown} empty"
+        return f"{text} empty"
     flat = array.reshape(-1)
     if d is not None and d.word.itemsize == array.dtype.itemsize:
         flat = flat.view(d.numpy)
     first = " ".join(_value(v) for v in flat[:_SHOWN]) + (" ..." if flat.size > _SHOWN else "")
     if d is not None and d.is_float and d.numpy == d.word:
-        return f"{shown} = {first} (raw words)"
+        return f"{text} = {first} (raw words)"
     floats = flat.dtype.kind not in "iub"
     with np.errstate(invalid="ignore"):  # Signalling NaNs raise the flag.
         numbers = flat.astype(np.float64) if floats else flat
     nan = np.isnan(numbers) if floats else np.zeros(flat.shape, bool)
     rest = numbers[~nan]
     extent = f"min {_value(rest.min())} max {_value(rest.max())}" if rest.size else "no numbers"
-    return f"{shown} = {first}  {extent}  nan {int(nan.sum())}"
+    return f"{text} = {first}  {extent}  nan {int(nan.sum())}"
 
 
 def count_changed(before: Array | None, after: Array) -> str:

@@ -51,8 +51,8 @@ def _draw(args: argparse.Namespace, file: str, findings: list[Diagnostic]) -> No
 
     errors = Counter(d.rule for d in findings if d.severity == "error")
     if rules := [f"{n} of {rule or 'the syntax'}" for rule, n in errors.items() if rule not in SHOWN]:
-        shown = ", ".join(sorted(SHOWN))
-        message = f"got errors ({', '.join(rules)}); allowed: no errors, or those of {shown}"
+        text = ", ".join(sorted(SHOWN))
+        message = f"got errors ({', '.join(rules)}); allowed: no errors, or those of {text}"
         print(f"pto-jax verify: {args.memory} is not written: {message}", file=sys.stderr)
         return
     program = load(file, language=args.language)

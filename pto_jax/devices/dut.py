@@ -207,8 +207,8 @@ def last_lines(stream: bytes) -> str:
     'abcd | x?[31m'
     """
     text = stream.decode("utf-8", errors="replace")
-    shown = "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
-    return " | ".join([line.strip() for line in shown.splitlines() if line.strip()][-_TAIL_LINES:])
+    label = "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+    return " | ".join([line.strip() for line in label.splitlines() if line.strip()][-_TAIL_LINES:])
 
 
 def ending(status: int) -> str:

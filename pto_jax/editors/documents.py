@@ -359,8 +359,8 @@ class Document:
         start = self.source.rfind("\n", 0, defining.start) + 1
         line = self.source[start:].partition("\n")[0].strip()
         type_ = self.type_at(name)
-        shown = f"`{name.text}: {type_}`\n\n" if type_ is not None else ""
-        return f"{shown}```pto\n{line}\n```"
+        text = f"`{name.text}: {type_}`\n\n" if type_ is not None else ""
+        return f"{text}```pto\n{line}\n```"
 
     def type_at(self, name: Name) -> str | None:
         """The type of a mention of a value in a few characters; None while the text has errors."""

@@ -56,15 +56,15 @@ class Example:
         {'z': 0.0}
         """
         with np.errstate(all="ignore"):
-            wanted = self.formula(given)
-        return {name: difference(written[name], array) for name, array in wanted.items()}
+            expected = self.formula(given)
+        return {name: difference(written[name], array) for name, array in expected.items()}
 
 
-def difference(found: Array, wanted: Array) -> float:
+def difference(result: Array, expected: Array) -> float:
     """The largest absolute difference; infinite where only one of two elements is a number."""
-    a, b = numbers(found.reshape(-1)[: wanted.size]), numbers(wanted.reshape(-1))
-    if found.dtype.kind in "ui" and wanted.dtype.kind == "V":
-        a = numbers(found.reshape(-1)[: wanted.size].view(wanted.dtype))
+    a, b = numbers(result.reshape(-1)[: expected.size]), numbers(expected.reshape(-1))
+    if result.dtype.kind in "ui" and expected.dtype.kind == "V":
+        a = numbers(result.reshape(-1)[: expected.size].view(expected.dtype))
     with np.errstate(invalid="ignore"):
         apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
     return float(np.nan_to_num(apart, nan=np.inf).max(initial=0.0))

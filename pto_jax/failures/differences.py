@@ -108,11 +108,11 @@ def _before(case: Case, name: str, output: Output) -> Array | None:
     return np.full(output.words.shape, fill, output.words.dtype)
 
 
-def _is_outside(bad: Array, wanted: Output) -> bool:
+def _is_outside(bad: Array, expected: Output) -> bool:
     """Whether all elements that differ lie outside a tile's valid region."""
-    if wanted.valid is None or bad.ndim != 2:
+    if expected.valid is None or bad.ndim != 2:
         return False
-    rows, cols = wanted.valid
+    rows, cols = expected.valid
     return not bad[:rows, :cols].any()
 
 

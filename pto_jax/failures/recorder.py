@@ -115,8 +115,8 @@ class Keeper:
         if self._folder is None or self._kept[cause] >= self._each:
             return Record(cause=cause)
         machines.form = None
-        found = with_its_order(machines, outcome.case) if reduced else machines.run(outcome.case)
-        folder = save(self._folder, outcome.case, found, About("", cause, *self._names))
+        run = with_its_order(machines, outcome.case) if reduced else machines.run(outcome.case)
+        folder = save(self._folder, outcome.case, run, About("", cause, *self._names))
         self._kept[cause] += 1
         return Record(cause=cause, folder=str(folder))
 

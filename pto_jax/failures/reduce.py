@@ -527,8 +527,8 @@ def _first_stored(search: Search) -> str:
     if finding.wanted is None or finding.found is None:
         return ""
     for name, op in seen.items():
-        wanted, got = finding.wanted.outputs[name], finding.found.outputs.get(name)
-        if mismatch(case, name, got, wanted, "") is not None:
+        expected, got = finding.wanted.outputs[name], finding.found.outputs.get(name)
+        if mismatch(case, name, got, expected, "") is not None:
             return op.name
     return ""
 

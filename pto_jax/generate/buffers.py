@@ -16,10 +16,10 @@ from .windows import Shape, buffer, numbers, opened, pointer_view, shape_for, sp
 _F32 = ir.dtype("f32")
 
 
-def slots(state: State, held: Held) -> None:
+def slots(state: State, handle: Held) -> None:
     """Several buffers of a tile's type; one of them, which execution may choose, holds its contents."""
-    t = held.type
-    if t.loc != ir.Loc.VEC or held.window or not t.is_static or held.sizes != t.valid or 0 in t.valid:
+    t = handle.type
+    if t.loc != ir.Loc.VEC or handle.window or not t.is_static or handle.sizes != t.valid or 0 in t.valid:
         return
     count = state.rng.choice((2, 4))
     result = ir.Value(state.name("m"), ir.MultiTileType(t, count))
@@ -28,8 +28,8 @@ def slots(state: State, held: Held) -> None:
     at = state.masked(state.rng.choice(chosen), below(count - 1)) if chosen else state.constant(count - 1)
     slot = ir.Value(state.name("h"), t)
     emitted(state, ir.Op("multi_tile_get", (result, at), results=(slot,)))
-    emitted(state, ir.Op(TMOV, (held.value,), (slot,)))
-    state.level.tiles.append(Held(slot, t, held.sizes))
+    emitted(state, ir.Op(TMOV, (handle.value,), (slot,)))
+    state.level.tiles.append(Held(slot, t, handle.sizes))
 
 
 def local(state: State) -> None:
@@ -66,11 +66,11 @@ def query(state: State) -> None:
     tiles = [h for h in state.tiles() if not state.options.defined or h.sizes is not None]
     if not tiles:
         return
-    held = state.rng.choice(tiles)
+    handle = state.rng.choice(tiles)
     name = state.rng.choice(("get_validshape", "tile_valid_rows", "tile_valid_cols"))
     count = 2 if name == "get_validshape" else 1
     sizes = [ir.Value(state.name("n"), ir.ScalarType(ir.INDEX)) for _ in range(count)]
-    emitted(state, ir.Op(name, (held.value,), results=tuple(sizes)))
+    emitted(state, ir.Op(name, (handle.value,), results=tuple(sizes)))
     state.level.scalars += sizes
 
 
@@ -146,11 +146,11 @@ def transfer(state: State) -> None:
     candidates = [h for h in state.tiles() if _is_moved(h.type)]
     if not candidates:
         raise Unfit
-    held, reads = state.rng.choice(candidates), state.chance(0.5)
-    sizes = held.sizes
+    handle, reads = state.rng.choice(candidates), state.chance(0.5)
+    sizes = handle.sizes
     if sizes is None or 0 in sizes or state.chance(0.3):
-        sizes = held.type.shape
-    shape, d = shape_for(state.rng, held.type, sizes, reads), held.type.dtype
+        sizes = handle.type.shape
+    shape, d = shape_for(state.rng, handle.type, sizes, reads), handle.type.dtype
     layout: ir.GlobalLayout | None = None
     if state.chance(0.4):
         window = _recast(state, d, shape)
@@ -158,10 +158,10 @@ def transfer(state: State) -> None:
         whole, layout = pointer_view(state, d, shape)
         window = _window_of(state, d, whole, shape)
         # Execution judges what a type leaves open: a window for a store is no larger than the valid region.
-        if not reads and sizes != held.sizes and None in getattr(window.type, "dims", ()):
+        if not reads and sizes != handle.sizes and None in getattr(window.type, "dims", ()):
             raise Unfit
-    op = ir.Op("tload", (window,), (held.value,)) if reads else ir.Op("tstore", (held.value,), (window,))
-    regions = {} if held.sizes is None else {held.value.name: held.sizes}
+    op = ir.Op("tload", (window,), (handle.value,)) if reads else ir.Op("tstore", (handle.value,), (window,))
+    regions = {} if handle.sizes is None else {handle.value.name: handle.sizes}
     layouts = {} if layout is None else {window.name: layout}
     verdict = judged(state.profile, op, sizes=regions, shapes={window.name: shape.dims}, layouts=layouts)
     if verdict == "illegal":
@@ -236,10 +236,10 @@ def _local(state: State) -> None:
         _bind(state, value, tile)
 
 
-def _is_plain(held: Held) -> bool:
+def _is_plain(handle: Held) -> bool:
     """Whether a local memref can stand for a tile of the type."""
-    t = held.type
-    return t == ir.TileType(t.dtype, t.rows, t.cols) and held.sizes == t.shape and t.loc == ir.Loc.VEC
+    t = handle.type
+    return t == ir.TileType(t.dtype, t.rows, t.cols) and handle.sizes == t.shape and t.loc == ir.Loc.VEC
 
 
 def _bind(state: State, source: ir.Value, t: ir.TileType) -> None:

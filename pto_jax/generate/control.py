@@ -68,15 +68,15 @@ def _inits(state: State) -> tuple[list[Held], list[Value]]:
     return tiles, scalars
 
 
-def _like(state: State, held: Held) -> Held:
+def _like(state: State, handle: Held) -> Held:
     """A tile of the same type and region, made or changed by the statements before."""
     same = [
         h
         for h in state.tiles()
-        if h.value.type == held.value.type and h.sizes == held.sizes and h.window <= held.window
+        if h.value.type == handle.value.type and h.sizes == handle.sizes and h.window <= handle.window
     ]
-    if not same and held.sizes is not None:
-        return generate_tiles.fresh(state, held.type, held.sizes)
+    if not same and handle.sizes is not None:
+        return generate_tiles.fresh(state, handle.type, handle.sizes)
     return state.rng.choice(same)
 
 
@@ -84,9 +84,9 @@ def _carry(
     state: State, tiles: Sequence[Held], scalars: Sequence[Value]
 ) -> tuple[list[Held], list[Value], list[Value]]:
     """Names for what a region is given, in the order tiles, scalars."""
-    held = [Held(Value(state.name("p"), h.value.type), h.type, h.sizes, window=h.window) for h in tiles]
+    handle = [Held(Value(state.name("p"), h.value.type), h.type, h.sizes, window=h.window) for h in tiles]
     numbers = [Value(state.name("q"), s.type) for s in scalars]
-    return held, numbers, [*(h.value for h in held), *numbers]
+    return handle, numbers, [*(h.value for h in handle), *numbers]
 
 
 def _handed_on(state: State, tiles: Sequence[Held], scalars: Sequence[Value]) -> list[Value]:
@@ -157,17 +157,17 @@ def _select(state: State, statements: Statements) -> None:
     candidates = [h for h in state.tiles() if h.sizes is not None and not _may_shrink(h)]
     if not candidates:
         return _if(state, statements)
-    held, condition = state.rng.choice(candidates), state.condition()
-    ends = [Op("scf.yield", (h.value,)) for h in (held, _like(state, held))]
+    handle, condition = state.rng.choice(candidates), state.condition()
+    ends = [Op("scf.yield", (h.value,)) for h in (handle, _like(state, handle))]
     regions = tuple(Region((end,)) for end in ends)
     return state.emit(
-        Op("scf.if", (condition,), results=_results(state, [held], []), regions=regions, form="select")
+        Op("scf.if", (condition,), results=_results(state, [handle], []), regions=regions, form="select")
     )
 
 
-def _may_shrink(held: Held) -> bool:
+def _may_shrink(handle: Held) -> bool:
     """Whether an arm may change the tile's region, so that what it hands on has no known one."""
-    return not held.type.is_static
+    return not handle.type.is_static
 
 
 def _switch(state: State, statements: Statements) -> None:

@@ -222,11 +222,11 @@ def vector_core(state: State, plan: Plan, link: Link, z: ir.Value, y: ir.Value) 
 
     def step(trip: ir.Value) -> None:
         if plan.to_vector:
-            held = link.pop(state, "vector", plan.vector(ir.F32))
-            state.level.tiles.append(held)
+            handle = link.pop(state, "vector", plan.vector(ir.F32))
+            state.level.tiles.append(handle)
             work(state)
             at = arith(state, "addi", block, arith(state, "muli", trip, state.constant(plan.rows)))
-            _store(state, plan, held, y, at, core)
+            _store(state, plan, handle, y, at, core)
             link.free(state, "vector")
         if plan.to_cube:
             t = plan.vector(plan.dtype)
@@ -248,16 +248,16 @@ def work(state: State) -> None:
     state.options = options
 
 
-def _store(state: State, plan: Plan, held: Held, y: ir.Value, row: ir.Value, core: ir.Value) -> None:
+def _store(state: State, plan: Plan, handle: Held, y: ir.Value, row: ir.Value, core: ir.Value) -> None:
     """Store what one core has, at the place of its half."""
-    assert held.sizes is not None
+    assert handle.sizes is not None
     col = state.constant(0)
     if plan.split == 1:
         row = arith(state, "addi", row, arith(state, "muli", core, state.constant(plan.part[0])))
     if plan.split == 2:
         col = arith(state, "muli", core, state.constant(plan.part[1]))
-    window = windows.part(state, y, ir.PartitionViewType(held.sizes, ir.F32), (row, col))
-    state.emit(ir.Op("tstore", (held.value,), (window,)))
+    window = windows.part(state, y, ir.PartitionViewType(handle.sizes, ir.F32), (row, col))
+    state.emit(ir.Op("tstore", (handle.value,), (window,)))
 
 
 # Instructions by name: a generator writes the operations it makes.
@@ -341,13 +341,13 @@ def _by_flags(state: State, plan: Plan, cube: Sequence[ir.Value]) -> None:
 
     def negate() -> None:
         row = arith(state, "muli", number_of(state, "get_block_idx"), state.constant(plan.rows))
-        held = Held(new_tile(state, t), t, t.shape)
+        handle = Held(new_tile(state, t), t, t.shape)
         window = part(state, cube[-1], where, (row, state.constant(0)))
         state.emit(ir.Op("sync.wait", attributes=ir.attrs(pipe=ir.Pipe.MTE2, event=flag)))
-        state.emit(ir.Op("tload", (window,), (held.value,)))
-        state.level.tiles.append(held)
+        state.emit(ir.Op("tload", (window,), (handle.value,)))
+        state.level.tiles.append(handle)
         work(state)
-        state.emit(ir.Op("tstore", (held.value,), (window,)))
+        state.emit(ir.Op("tstore", (handle.value,), (window,)))
 
     sections = [_section(state, "cube", multiply), _section(state, "vector", negate)]
     _in_some_order(state, sections)

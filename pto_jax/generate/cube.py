@@ -74,9 +74,9 @@ class CubeWriter:
 
     def pointer(self, address: int, d: DType, space: AddressSpace) -> Value:
         """A pointer into on-chip memory."""
-        made = Value(self.state.name("p"), PtrType(d, space))
-        self.state.emit(Op(CASTPTR, (self.number(address),), results=(made,)))
-        return made
+        pointer_value = Value(self.state.name("p"), PtrType(d, space))
+        self.state.emit(Op(CASTPTR, (self.number(address),), results=(pointer_value,)))
+        return pointer_value
 
     def op(self, name: str, operands: dict[str, Value], **attributes: AttrValue) -> None:
         """An operation with its operands by name; those of a syntax with optional parts are grouped."""
@@ -116,8 +116,8 @@ class CubeWriter:
     def bytes(self, size: int, d: DType, address: int, words: np.ndarray | None = None) -> Value:
         """Bytes of an argument in L1 as they are."""
         count = size // (d.storage_bits // 8)
-        given = self.state.recipe(d, (count,)) if words is None else words
-        gm, l1 = self.state.argument("g", PtrType(d), given), self.pointer(address, d, AddressSpace.MAT)
+        contents = self.state.recipe(d, (count,)) if words is None else words
+        gm, l1 = self.state.argument("g", PtrType(d), contents), self.pointer(address, d, AddressSpace.MAT)
         bursts = self.rng.choice((1, 2)) if size % 64 == 0 else 1
         if self.state.chance(0.2):
             self.op("copy_gm_to_cbuf", {"gm": gm, "l1": l1} | self.numbers(len=size // ROW, n=1, s=0, d=0))

@@ -21,7 +21,7 @@ def alias(state: State) -> None:
     if not candidates:
         instruction(state)
         return
-    held = state.rng.choice(candidates)
+    handle = state.rng.choice(candidates)
     makers = (
         _reshape,
         _bitcast,
@@ -34,24 +34,24 @@ def alias(state: State) -> None:
         *(() if state.options.defined else (_overlay, _move)),
     )
     make = slots if state.chance(state.options.storage / 2) else state.rng.choice(makers)
-    state.attempt(lambda: make(state, held))
+    state.attempt(lambda: make(state, handle))
 
 
-def _handle(state: State, name: str, held: Held, t: TileType, sizes: Sizes | None) -> None:
+def _handle(state: State, name: str, handle: Held, t: TileType, sizes: Sizes | None) -> None:
     value = Value(state.name("h"), t)
-    _made(state, Op(name, (held.value,), results=(value,)), Held(value, t, sizes, window=held.window))
+    _made(state, Op(name, (handle.value,), results=(value,)), Held(value, t, sizes, window=handle.window))
 
 
-def _made(state: State, op: Op, held: Held, constants: Mapping[str, int] | None = None) -> None:
+def _made(state: State, op: Op, handle: Held, constants: Mapping[str, int] | None = None) -> None:
     """Add an operation that makes a handle, where it is legal."""
     if legal(state.profile, op, constants):
         state.emit(op)
-        state.level.tiles.append(held)
+        state.level.tiles.append(handle)
 
 
-def _reshape(state: State, held: Held) -> None:
-    t = held.type
-    if t.boxed or t.loc != Loc.VEC or held.window or (state.options.defined and held.sizes != t.shape):
+def _reshape(state: State, handle: Held) -> None:
+    t = handle.type
+    if t.boxed or t.loc != Loc.VEC or handle.window or (state.options.defined and handle.sizes != t.shape):
         return
     d = t.dtype
     if state.chance(0.5) and d.word_bits in _CASTS:
@@ -61,23 +61,25 @@ def _reshape(state: State, held: Held) -> None:
     cols = state.rng.choice([c for c in (8, 16, 32, 64, 128, t.cols) if elements % c == 0] or [elements])
     order = BLayout.COL_MAJOR if state.chance(_BY_COLUMNS) else BLayout.ROW_MAJOR
     result = TileType(d, elements // cols, cols, blayout=order)
-    _handle(state, "treshape", held, result, (elements // cols, cols))
+    _handle(state, "treshape", handle, result, (elements // cols, cols))
 
 
-def _bitcast(state: State, held: Held) -> None:
-    names = _CASTS.get(held.type.dtype.word_bits, ())
-    others = [n for n in names if n != held.type.dtype.name]
+def _bitcast(state: State, handle: Held) -> None:
+    names = _CASTS.get(handle.type.dtype.word_bits, ())
+    others = [n for n in names if n != handle.type.dtype.name]
     if others:
-        _handle(state, "bitcast", held, held.type.with_dtype(dtype(state.rng.choice(others))), held.sizes)
+        _handle(
+            state, "bitcast", handle, handle.type.with_dtype(dtype(state.rng.choice(others))), handle.sizes
+        )
 
 
-def _window(state: State, held: Held) -> None:
-    if not _is_whole(held):
+def _window(state: State, handle: Held) -> None:
+    if not _is_whole(handle):
         whole = [h for h in state.tiles() if _is_whole(h)]
         if not whole:
             return
-        held = state.rng.choice(whole)
-    t = held.type
+        handle = state.rng.choice(whole)
+    t = handle.type
     # Rows fill blocks of 32 bytes.
     widths = [c for c in (8, 16, 32, 64) if c <= t.cols and c * t.dtype.storage_bits % 256 == 0]
     rows, cols = state.rng.randint(1, t.rows), state.rng.choice(widths or [t.cols])
@@ -100,7 +102,7 @@ def _window(state: State, held: Held) -> None:
     seen = TileType(t.dtype, rows, cols, *valid, loc=t.loc, blayout=t.blayout, pad=t.pad)
     op = Op(
         name,
-        (held.value, *offsets, *extents),
+        (handle.value, *offsets, *extents),
         results=(Value(state.name("w"), seen),),
         attributes=attrs(sizes=(rows, cols)),
         groups=(("tile", 1), ("offsets", 2), *((n, 1) for n in ("valid_row", "valid_col") if extents)),
@@ -109,18 +111,18 @@ def _window(state: State, held: Held) -> None:
     _made(state, op, Held(op.results[0], seen, valid, window=True), constants)
 
 
-def _is_whole(held: Held) -> bool:
-    t = held.type
+def _is_whole(handle: Held) -> bool:
+    t = handle.type
     return t.loc == Loc.VEC and t.is_full and not t.boxed and t.conv is None
 
 
-def _part(state: State, held: Held) -> None:
+def _part(state: State, handle: Held) -> None:
     """A tile of the same type that begins at an element of another."""
-    whole = [h for h in (held, *state.tiles()) if _is_whole(h) and h.sizes == h.type.shape and not h.window]
+    whole = [h for h in (handle, *state.tiles()) if _is_whole(h) and h.sizes == h.type.shape and not h.window]
     if not whole:
         return
-    held = whole[0] if whole[0] == held else state.rng.choice(whole)
-    t = held.type
+    handle = whole[0] if whole[0] == handle else state.rng.choice(whole)
+    t = handle.type
     at = (state.rng.randint(0, t.rows - 1), state.rng.randint(0, t.cols - 1))
     # Beyond the end of the source's bytes lies what nothing defines.
     rows = t.rows - at[0] - (at[1] > 0)
@@ -131,24 +133,24 @@ def _part(state: State, held: Held) -> None:
     part = replace(t, rows=rows, v_row=sizes[0], v_col=sizes[1])
     value = Value(state.name("w"), part)
     constants = {v.name: n for v, n in zip(numbers, at, strict=True)}
-    op = Op("tsubview", (held.value, *numbers), results=(value,))
+    op = Op("tsubview", (handle.value, *numbers), results=(value,))
     _made(state, op, Held(value, part, sizes, window=True), constants)
 
 
-def _again(state: State, held: Held) -> None:
+def _again(state: State, handle: Held) -> None:
     """The first bytes of a tile, as a tile of another shape or type."""
-    t = held.type
-    if t.boxed or t.loc != Loc.VEC or held.window or held.sizes != t.shape:
+    t = handle.type
+    if t.boxed or t.loc != Loc.VEC or handle.window or handle.sizes != t.shape:
         return
     d = dtype(state.rng.choice(_CASTS.get(t.dtype.word_bits, (t.dtype.name,))))
     rows = state.rng.choice([n for n in (1, 2, 4, 8, t.rows) if n <= t.rows])
     seen = replace(t, dtype=d, rows=rows, v_row=rows, v_col=t.cols)
-    _handle(state, "talias", held, seen, seen.shape)
+    _handle(state, "talias", handle, seen, seen.shape)
 
 
-def _overlay(state: State, held: Held) -> None:
+def _overlay(state: State, handle: Held) -> None:
     """A tile at an address where others may be."""
-    t = held.type.with_valid(held.type.rows, held.type.cols)
+    t = handle.type.with_valid(handle.type.rows, handle.type.cols)
     if t.loc != Loc.VEC or not state.address:
         return
     if state.chance(0.3) and t.dtype.word_bits in _CASTS:
@@ -160,7 +162,7 @@ def _overlay(state: State, held: Held) -> None:
     )
 
 
-def _move(state: State, held: Held) -> None:
+def _move(state: State, handle: Held) -> None:
     """Point a placed tile at other bytes."""
     placed = [h for h in state.tiles() if h.at is not None]
     if placed:
@@ -168,15 +170,15 @@ def _move(state: State, held: Held) -> None:
         state.emit(Op("tassign", (other.value, address(state, other.type.bytes))))
 
 
-def _resize(state: State, held: Held) -> None:
+def _resize(state: State, handle: Held) -> None:
     """Another valid region; under control flow its sizes are not known afterwards."""
-    t = held.type
-    if t.v_row is not None or t.v_col is not None or state.repeated(held):
+    t = handle.type
+    if t.v_row is not None or t.v_col is not None or state.repeated(handle):
         return
     certain, defined = len(state.levels) == 1 and state.entry, state.options.defined
-    if defined and (not certain or held.sizes is None):
+    if defined and (not certain or handle.sizes is None):
         return
-    numbers = [state.rng.randint(0, n) for n in (held.sizes if defined and held.sizes else t.shape)]
+    numbers = [state.rng.randint(0, n) for n in (handle.sizes if defined and handle.sizes else t.shape)]
     sizes: list[Value] = []
     for n, extent in zip(numbers, t.shape, strict=True):
         indices = state.scalars(INDEX)
@@ -185,10 +187,10 @@ def _resize(state: State, held: Held) -> None:
             certain = False
         else:
             sizes.append(state.number(n))
-    state.emit(Op("set_validshape", (held.value, *sizes)))
+    state.emit(Op("set_validshape", (handle.value, *sizes)))
     new = (numbers[0], numbers[1]) if certain else None
     for level in state.levels:
-        level.tiles = [replace(h, sizes=new) if h.value == held.value else h for h in level.tiles]
+        level.tiles = [replace(h, sizes=new) if h.value == handle.value else h for h in level.tiles]
 
 
 def scalar(state: State) -> None:
@@ -204,9 +206,9 @@ def _computed(state: State) -> None:
     if state.options.defined:
         vectors = [h for h in vectors if h.sizes == h.type.shape]
     if vectors and state.chance(0.4):
-        held = state.rng.choice(vectors)
-        at = state.masked(state.scalar(INDEX), below(held.type.elements - 1))
-        op = Op("tgetval", (held.value, at), results=(result,))
+        handle = state.rng.choice(vectors)
+        at = state.masked(state.scalar(INDEX), below(handle.type.elements - 1))
+        op = Op("tgetval", (handle.value, at), results=(result,))
         if not legal(state.profile, op):
             return
     else:
@@ -216,9 +218,9 @@ def _computed(state: State) -> None:
     state.emit(op)
     state.level.scalars.append(result)
     if d.name == "f32" and vectors and state.chance(0.3):
-        held = state.rng.choice(vectors)
-        at = state.masked(state.scalar(INDEX), below(held.type.elements - 1))
-        write = Op("tsetval", (at, result), (held.value,))
+        handle = state.rng.choice(vectors)
+        at = state.masked(state.scalar(INDEX), below(handle.type.elements - 1))
+        write = Op("tsetval", (at, result), (handle.value,))
         if legal(state.profile, write):
             state.emit(write)
 

@@ -85,12 +85,12 @@ class KernelWriter:
         bound = max(1, options.statements)
         chosen = min(bound, options.turns) if selection.pairs else 0
         pairs = selection.pairs
-        listed = [pairs[(self.turn + k) % len(pairs)] for k in range(chosen)]
+        choices = [pairs[(self.turn + k) % len(pairs)] for k in range(chosen)]
         for _ in range(self.rng.randint(0 if chosen else 1, bound - chosen) if selection.names else 0):
             (name,) = self.rng.choices(selection.names, cum_weights=selection.cumulative)
-            listed.append(self.rng.choice(selection.samples[name]))
-        self.rng.shuffle(listed)
-        return listed
+            choices.append(self.rng.choice(selection.samples[name]))
+        self.rng.shuffle(choices)
+        return choices
 
     # -- memory ---------------------------------------------------------------------------------------
 
@@ -104,9 +104,9 @@ class KernelWriter:
     def pointer(self, address: int, d: DType) -> Value:
         """A pointer to an address of the unified buffer."""
         at = self.state.constant(address, I64)
-        made = Value(self.state.name("p"), PtrType(d, AddressSpace.VEC))
-        self.state.emit(Op(CASTPTR, (at,), results=(made,)))
-        return made
+        value = Value(self.state.name("p"), PtrType(d, AddressSpace.VEC))
+        self.state.emit(Op(CASTPTR, (at,), results=(value,)))
+        return value
 
     def number(self, number: int) -> Value:
         """A number of bytes or bursts: a constant, or an argument."""
@@ -205,9 +205,9 @@ class KernelWriter:
 
     def cast(self, area: Area, d: DType) -> Value:
         """The pointer to an area for another element type."""
-        made = Value(self.state.name("p"), PtrType(d, AddressSpace.VEC))
-        self.state.emit(Op(CASTPTR, (area.pointer,), results=(made,)))
-        return made
+        value = Value(self.state.name("p"), PtrType(d, AddressSpace.VEC))
+        self.state.emit(Op(CASTPTR, (area.pointer,), results=(value,)))
+        return value
 
     def sorted(self) -> None:
         """Groups of scores with their indices, sorted into records."""
@@ -225,10 +225,10 @@ class KernelWriter:
         score, lengths = ir.F32, [self.rng.randint(1, 32) for _ in range(4)]
         lists = [self.cast(source, score)]
         for number in range(1, 4):
-            made = Value(self.state.name("p"), lists[0].type)
+            list_value = Value(self.state.name("p"), lists[0].type)
             at = self.state.constant(number * 64 * 2)
-            self.state.emit(Op(ADDPTR, (lists[0], at), results=(made,)))
-            lists.append(made)
+            self.state.emit(Op(ADDPTR, (lists[0], at), results=(list_value,)))
+            lists.append(list_value)
         word = sum(n << 16 * k for k, n in enumerate(lengths))
         control = 1 | self.rng.choice((0b11, 0b111, 0b1111)) << 8 | self.rng.getrandbits(1) << 12
         numbers = (self.state.constant(word, I64), self.state.constant(control, I64))
@@ -236,9 +236,9 @@ class KernelWriter:
         self.state.emit(Op("vmrgsort4", (self.cast(target, score), *lists, *numbers)))
         self.state.emit(barrier(Pipe.ALL))
         if "get_vms4_sr" in self.moves:
-            taken = tuple(Value(self.state.name("s"), ScalarType(ir.I16)) for _ in range(4))
-            self.state.emit(Op("get_vms4_sr", results=taken))
-            self.state.level.scalars += taken
+            counts = tuple(Value(self.state.name("s"), ScalarType(ir.I16)) for _ in range(4))
+            self.state.emit(Op("get_vms4_sr", results=counts))
+            self.state.level.scalars += counts
 
     def store(self) -> None:
         """The areas and the results of the scopes, into global memory."""
@@ -377,8 +377,8 @@ class KernelWriter:
             Op(CASTPTR, (at,), results=(ub,)),
         ]
         self.address += RESULTS * _REGISTER
-        made = self.shown[key] = Shown(gm, ub)
-        return made
+        buffers = self.shown[key] = Shown(gm, ub)
+        return buffers
 
 
 _BLOCKS = {"len": (1, 3), "n": (1, 4), "s": (0, 2), "d": (0, 2)}

@@ -43,12 +43,12 @@ class LogicalWriter(ScopeWriter):
     ) -> tuple[Value, ...]:
         """Add an operation with operands by name, of which some may be absent."""
         operation = micro_operations()[name]
-        made = tuple(Value(self.state.name("v"), t) for t in results)
+        outputs = tuple(Value(self.state.name("v"), t) for t in results)
         groups = tuple((n, 1) for n in ins) if "(?" in operation.syntax else ()
-        given = {n: v for n, v in attributes.items() if v is not None}
-        op = Op(name, tuple(ins.values()), results=made, attributes=attrs(given), groups=groups)
+        present = {n: v for n, v in attributes.items() if v is not None}
+        op = Op(name, tuple(ins.values()), results=outputs, attributes=attrs(present), groups=groups)
         self.state.emit(op)
-        return made
+        return outputs
 
     # -- operands -------------------------------------------------------------------------------------
 
@@ -60,8 +60,8 @@ class LogicalWriter(ScopeWriter):
         bits = t.lanes * t.dtype.word_bits
         alike = [v for v in self.pool.registers if _bits(v.type) == bits and v.type != t]
         if alike and self.state.chance(0.7):
-            (made,) = self.made("vmi.vinterpret_cast", {"src": self.rng.choice(alike)}, (t,))
-            return made
+            (value,) = self.made("vmi.vinterpret_cast", {"src": self.rng.choice(alike)}, (t,))
+            return value
         return self.load(t)
 
     def flags(self, lanes: int) -> Value:
@@ -70,9 +70,9 @@ class LogicalWriter(ScopeWriter):
         same = [v for v in self.pool.masks if v.type == t]
         if same and self.state.chance(0.5):
             return self.rng.choice(same)
-        made = self.lane_mask(self.rng.choice(("create_mask", "create_group_mask", "pge")), lanes, {})
-        self.pool.masks.append(made)
-        return made
+        mask = self.lane_mask(self.rng.choice(("create_mask", "create_group_mask", "pge")), lanes, {})
+        self.pool.masks.append(mask)
+        return mask
 
     def like(self, value: Value) -> Value:
         """A value of the same type."""
@@ -90,8 +90,8 @@ class LogicalWriter(ScopeWriter):
                 "saturate": self.saturation(sample),
             }
         whole = sample.types and sample.types[0].dtype.is_integer
-        listed = {n: self.rng.choice(SIX if n == "cmp" and whole else c) for n, c in sample.choices.items()}
-        return {n: None if n == "pmode" and self.state.chance(0.5) else v for n, v in listed.items()}
+        words = {n: self.rng.choice(SIX if n == "cmp" and whole else c) for n, c in sample.choices.items()}
+        return {n: None if n == "pmode" and self.state.chance(0.5) else v for n, v in words.items()}
 
     def saturation(self, sample: MicroSample) -> str | None:
         """Whether a conversion saturates: floats to integers always do, others would be undefined."""
@@ -245,9 +245,9 @@ class LogicalWriter(ScopeWriter):
     def load(self, t: VRegType) -> Value:
         """A load of lanes one after the other."""
         at, offset = self.at(t.dtype, t.lanes * t.dtype.storage_bits // 8, write=False)
-        (made,) = self.made("vmi.vload", {"source": at.pointer, "offset": offset}, (t,))
-        self.pool.registers.append(made)
-        return made
+        (value,) = self.made("vmi.vload", {"source": at.pointer, "offset": offset}, (t,))
+        self.pool.registers.append(value)
+        return value
 
     def spread(self, d: DType, lanes: int) -> tuple[int, dict[str, Value], dict[str, int]]:
         """The bytes of lanes in memory, and the stride of groups or blocks with its attribute."""
@@ -286,8 +286,8 @@ class LogicalWriter(ScopeWriter):
             reach, parts = 2 * reach, 2
         at, offset = self.at(d, reach, write=False)
         ins = {"source": at.pointer, "offset": offset, **more}
-        made = self.made(sample.name, ins, (self.of(d, lanes),) * parts, **attributes, dist_mode=mode)
-        self.add(sample, made)
+        values = self.made(sample.name, ins, (self.of(d, lanes),) * parts, **attributes, dist_mode=mode)
+        self.add(sample, values)
 
     def stored(self, sample: MicroSample) -> None:
         """A store of lanes: of the active ones, of groups or blocks at a stride, or by turns."""
@@ -337,16 +337,16 @@ class LogicalWriter(ScopeWriter):
         plain, size = element(f"i{d.bits}"), sample.register("T").dtype.storage_bits // 8
         t = VRegType(lanes, plain, signless=True, logical=True)
         if sample.name == "vmi.vscatter":
-            (made,) = self.made("vmi.vci", {"base": self.state.constant(0, plain)}, (t,), order="ASC")
+            (value,) = self.made("vmi.vci", {"base": self.state.constant(0, plain)}, (t,), order="ASC")
         else:
             last = AREA - size if sample.name == "vmi.vgatherb" else AREA // size - 1
             below = (1 << last.bit_length() - 1) - 1
             kept = below & ~(size - 1) if sample.name == "vmi.vgatherb" else below
             (limit,) = self.made("vmi.vbrc", {"value": self.state.constant(kept, plain)}, (t,))
-            (made,) = self.made("vmi.vand", {"lhs": self.register(t), "rhs": limit}, (t,))
+            (value,) = self.made("vmi.vand", {"lhs": self.register(t), "rhs": limit}, (t,))
         if d != plain:
-            (made,) = self.made("vmi.vinterpret_cast", {"src": made}, (self.of(d, lanes),))
-        return made
+            (value,) = self.made("vmi.vinterpret_cast", {"src": value}, (self.of(d, lanes),))
+        return value
 
 
 def _bits(t: Type) -> int:

@@ -56,10 +56,10 @@ class MicroSample:
     def shown(self) -> str:
         """The element type under which coverage counts it: that of the first result that has one."""
         words = self.operation.types.partition("->")[2].split() if self.types else []
-        made = next((w for w in words if w in self.letters), None)
-        if self.types and made is None:
-            made = self.letters[0]
-        return "-" if made is None else self.register(made).dtype.name
+        letter = next((w for w in words if w in self.letters), None)
+        if self.types and letter is None:
+            letter = self.letters[0]
+        return "-" if letter is None else self.register(letter).dtype.name
 
     def register(self, letter: str) -> VRegType:
         """The type that a letter stands for."""
@@ -70,8 +70,8 @@ class MicroSample:
         """The values of each attribute that fit the element types and have a meaning."""
         declared, refused = self.operation.choices, self.operation.refused
         return {
-            name: tuple(c for c in listed if c not in refused and _suits(c, self))
-            for name, listed in declared.items()
+            name: tuple(c for c in words if c not in refused and _suits(c, self))
+            for name, words in declared.items()
         }
 
     @property
@@ -163,8 +163,8 @@ _RELATIONS: Mapping[str, Callable[[VRegType, VRegType], bool]] = {
 @cache
 def catalogue() -> Mapping[str, tuple[MicroSample, ...]]:
     """The operations that generated kernels have, each with every choice of element types."""
-    made = {o.name: tuple(_samples(o)) for o in isa.micro_operations().values() if is_generated(o)}
-    return {name: samples for name, samples in made.items() if samples}
+    table = {o.name: tuple(_samples(o)) for o in isa.micro_operations().values() if is_generated(o)}
+    return {name: samples for name, samples in table.items() if samples}
 
 
 def is_generated(operation: MicroOperation) -> bool:
@@ -183,7 +183,7 @@ def _samples(operation: MicroOperation) -> Iterator[MicroSample]:
     every = _LOGICAL if operation.is_logical else _ANY
     names = [operation.elements.get(letter) or every for letter in letters]
     relation = _RELATIONS[options.RELATIONS.get(operation.name, "none")]
-    for chosen in product(*([n for n in listed if n in every] for listed in names)):
+    for chosen in product(*([n for n in words if n in every] for words in names)):
         types = tuple(register(element(name), logical=operation.is_logical) for name in chosen)
         sample = MicroSample(operation, letters, types)
         if options.converts(operation) and sample.pair is None:
@@ -241,23 +241,23 @@ class MicroSelection:
 @lru_cache(maxsize=64)
 def select_micro(options: Options) -> MicroSelection:
     """What kernels of some options have."""
-    wanted = {
+    expected = {
         name: kept
         for name, samples in catalogue().items()
         if (not options.only or name in options.only)
         and (kept := tuple(s for s in samples if _fits(s, options)))
     }
     factors = dict(options.factors)
-    weights = {name: factors.get(name, 1.0) for name in wanted}
-    names = tuple(n for n in wanted if weights[n] > 0)
-    pairs = [s for name in sorted(names) for s in wanted[name]]
+    weights = {name: factors.get(name, 1.0) for name in expected}
+    names = tuple(n for n in expected if weights[n] > 0)
+    pairs = [s for name in sorted(names) for s in expected[name]]
     random.Random(0).shuffle(pairs)
-    return MicroSelection(wanted, names, tuple(accumulate(weights[n] for n in names)), tuple(pairs))
+    return MicroSelection(expected, names, tuple(accumulate(weights[n] for n in names)), tuple(pairs))
 
 
 def _fits(sample: MicroSample, options: Options) -> bool:
     if options.layouts or options.regions:
         return False
     elements = set(sample.elements)
-    known = {*elements, *(f"{a}->{b}" for a in elements for b in elements)}
-    return not options.dtypes or bool(options.dtypes & known)
+    words = {*elements, *(f"{a}->{b}" for a in elements for b in elements)}
+    return not options.dtypes or bool(options.dtypes & words)

@@ -127,10 +127,10 @@ class ScopeWriter:
         self, name: str, ins: Sequence[Value] = (), results: Sequence[Type] = (), **attributes: str | None
     ) -> tuple[Value, ...]:
         """Add an operation; the values that it gives, by their types."""
-        made = tuple(Value(self.state.name("v"), t) for t in results)
-        given = {n: v for n, v in attributes.items() if v is not None}
-        self.state.emit(Op(name, tuple(ins), results=made, attributes=attrs(given)))
-        return made
+        values = tuple(Value(self.state.name("v"), t) for t in results)
+        present = {n: v for n, v in attributes.items() if v is not None}
+        self.state.emit(Op(name, tuple(ins), results=values, attributes=attrs(present)))
+        return values
 
     @contextmanager
     def region(self, loop: bool = False) -> Iterator[Level]:
@@ -182,8 +182,8 @@ class ScopeWriter:
         value = self.rng.choice(self.pool.registers)
         if value.type == t:
             return value
-        (made,) = self.emit("vbitcast", (value,), (t,))
-        return made
+        (result,) = self.emit("vbitcast", (value,), (t,))
+        return result
 
     def mask(self, bits: int) -> Value:
         """A mask of a width: one that there is, or a new one of a pattern or a count."""
@@ -192,19 +192,19 @@ class ScopeWriter:
             return self.rng.choice(same)
         if self.state.chance(0.3):
             count = self.number(self.rng.randint(0, 2048 // bits + 3), I32)
-            made, _ = self.emit(f"plt_b{bits}", (count,), (MaskType(bits), ScalarType(I32)))
+            flags, _ = self.emit(f"plt_b{bits}", (count,), (MaskType(bits), ScalarType(I32)))
         else:
             patterns = micro_operations()[f"pset_b{bits}"].choices["pattern"]
             pattern = "PAT_ALL" if self.state.chance(0.4) else self.rng.choice(patterns)
-            (made,) = self.emit(f"pset_b{bits}", (), (MaskType(bits),), pattern=pattern)
-        self.pool.masks.append(made)
-        return made
+            (flags,) = self.emit(f"pset_b{bits}", (), (MaskType(bits),), pattern=pattern)
+        self.pool.masks.append(flags)
+        return flags
 
     def whole(self, t: VRegType) -> Value:
         """A mask of all lanes of a register."""
         bits = mask_bits(t)
-        (made,) = self.emit(f"pset_b{bits}", (), (MaskType(bits),), pattern="PAT_ALL")
-        return made
+        (mask,) = self.emit(f"pset_b{bits}", (), (MaskType(bits),), pattern="PAT_ALL")
+        return mask
 
     def number(self, number: int, d: DType) -> Value:
         """A number of a type: a constant, or an argument that only execution knows."""
@@ -247,10 +247,10 @@ class ScopeWriter:
         ins = [values[n] for n in operation.operands]
         if moves and moved is not None:
             results.append(moved.pointer.type)
-        made = self.emit(operation.name, ins, results, **attributes)
+        outputs = self.emit(operation.name, ins, results, **attributes)
         if moves and moved is not None:
-            self.pool.moved.append(At(made[-1], moved.area, moved.byte))
-        self.add(sample, made)
+            self.pool.moved.append(At(outputs[-1], moved.area, moved.byte))
+        self.add(sample, outputs)
 
     def attributes(self, sample: MicroSample) -> dict[str, str | None]:
         """Values of the attributes and strings that an operation has, None where one is left out."""
@@ -315,9 +315,9 @@ class ScopeWriter:
             return MaskType(int(kind[1:]) if kind[1:] else own)
         return ScalarType({"i16": I16, "i32": I32}[kind])
 
-    def add(self, sample: MicroSample, made: Sequence[Value]) -> None:
+    def add(self, sample: MicroSample, values: Sequence[Value]) -> None:
         """Results are there for further operations; those that are not exact are shown and not used."""
-        for value in made:
+        for value in values:
             if isinstance(value.type, VRegType):
                 if sample.operation.ulp:
                     self.keep(self, value, sample.operation.ulp)
@@ -336,10 +336,10 @@ class ScopeWriter:
         attributes: Mapping[str, str | None],
     ) -> MicroCall:
         """What the declaration's functions of places see."""
-        made = tuple(Value("r", t) for t in results)
-        given = {n: v for n, v in attributes.items() if v is not None}
+        outputs = tuple(Value("r", t) for t in results)
+        present = {n: v for n, v in attributes.items() if v is not None}
         return sample.operation.call(
-            Op(sample.name, tuple(values.values()), results=made, attributes=attrs(given))
+            Op(sample.name, tuple(values.values()), results=outputs, attributes=attrs(present))
         )
 
     def placed(
@@ -419,8 +419,8 @@ class ScopeWriter:
         area = self.rng.choice(self.areas)
         size = d.storage_bits // 8
         at = self.rng.randint(0, (area.size - room) // size)
-        (made,) = self.emit(ADDPTR, (self.cast(area, d), self.index(at)), (PtrType(d, AddressSpace.VEC),))
-        return At(made, area, at * size)
+        (pointer,) = self.emit(ADDPTR, (self.cast(area, d), self.index(at)), (PtrType(d, AddressSpace.VEC),))
+        return At(pointer, area, at * size)
 
     # -- operations whose operands belong together -----------------------------------------------------
 
@@ -447,15 +447,15 @@ class ScopeWriter:
         if distinct:
             change, order = self.rng.randrange(plain.lanes), self.rng.choice(("ASC", "DESC"))
             first = self.state.constant(0 if order == "ASC" else plain.lanes - 1, element(f"i{width}"))
-            (made,) = self.emit("vci", (first,), (plain,), order=order)
+            (lanes,) = self.emit("vci", (first,), (plain,), order=order)
             number, name = change, "vxor"
         else:
-            made, number, name = self.register(plain), last & ~31 if sample.name in _BYTES else last, "vand"
+            lanes, number, name = self.register(plain), last & ~31 if sample.name in _BYTES else last, "vand"
         (limit,) = self.emit("vdup", (self.state.constant(number, element(f"i{width}")), every), (plain,))
-        (made,) = self.emit(name, (made, limit, every), (plain,))
+        (lanes,) = self.emit(name, (lanes, limit, every), (plain,))
         if offsets != plain:
-            (made,) = self.emit("vbitcast", (made,), (offsets,))
-        return made
+            (lanes,) = self.emit("vbitcast", (lanes,), (offsets,))
+        return lanes
 
     def gather(self, sample: MicroSample) -> None:
         """A load of elements at offsets of a register."""
@@ -491,12 +491,12 @@ class ScopeWriter:
         for _ in range(count if moves else 1):
             more = [self.index(t.lanes)] if moves else []
             results = [t, AlignType(), *([pointer.type] if moves else [])]
-            made = tuple(Value(self.state.name("v"), r) for r in results)
+            values = tuple(Value(self.state.name("v"), r) for r in results)
             ins = (pointer, align, *more)
             groups = tuple((n, 1) for n in ("base", "align", "increment")[: len(ins)])
-            self.state.emit(Op("vldus", ins, results=made, groups=groups))
-            self.pool.registers.append(made[0])
-            align, pointer = made[1], made[-1] if moves else pointer
+            self.state.emit(Op("vldus", ins, results=values, groups=groups))
+            self.pool.registers.append(values[0])
+            align, pointer = values[1], values[-1] if moves else pointer
 
     def stores(self, sample: MicroSample) -> None:
         """A stream of unaligned stores, and its end."""
@@ -511,8 +511,8 @@ class ScopeWriter:
         moves = len(steps) > 1 or self.state.chance(0.5)
         for value, count in zip(values, counts, strict=True):
             results = [AlignType(), *([pointer.type] if moves else [])]
-            made = self.emit("vstus", (align, count, value, pointer), results)
-            align, pointer = made[0], made[-1] if moves else pointer
+            outputs = self.emit("vstus", (align, count, value, pointer), results)
+            align, pointer = outputs[0], outputs[-1] if moves else pointer
         self.flush(align, pointer)
 
     def flush(self, align: Value, pointer: Value) -> None:
@@ -531,10 +531,10 @@ class ScopeWriter:
         (align,) = self.emit("init_align", (), (AlignType(),))
         for _ in range(self.rng.randint(1, 2)):
             value, mask = self.register(t), self.mask(mask_bits(t))
-            (found,) = self.emit("vsqz", (value, mask), (t,))
-            self.pool.registers.append(found)
+            (result,) = self.emit("vsqz", (value, mask), (t,))
+            self.pool.registers.append(result)
             mode = self.rng.choice(("NO_POST_UPDATE", "POST_UPDATE"))
-            (align,) = self.emit("vstur", (align, found, at.pointer), (AlignType(),), mode=mode)
+            (align,) = self.emit("vstur", (align, result, at.pointer), (AlignType(),), mode=mode)
         self.emit("vstar", (align, at.pointer))
 
     def mask_stream(self, sample: MicroSample) -> None:
@@ -582,8 +582,8 @@ class ScopeWriter:
         (limit,) = self.emit("vdup", (kept, every), (plain,))
         (bits,) = self.emit("vbitcast", (value,), (plain,))
         (bits,) = self.emit("vand", (bits, limit, every), (plain,))
-        (made,) = self.emit("vbitcast", (bits,), (t,))
-        return made
+        (cast,) = self.emit("vbitcast", (bits,), (t,))
+        return cast
 
     def shifted(self, sample: MicroSample) -> None:
         """A shift by lanes, whose counts are mostly below the width."""
@@ -623,7 +623,7 @@ class ScopeWriter:
 
     def branch(self, body: Callable[[], None]) -> None:
         """A branch whose arms both give registers."""
-        given = [self.rng.choice(self.pool.registers)]
+        inits = [self.rng.choice(self.pool.registers)]
         condition = self.state.constant(self.state.chance(0.5), I1)
         if self.state.chance(0.7):
             condition = self.state.condition()
@@ -633,9 +633,9 @@ class ScopeWriter:
             with self.region() as level:
                 body()
                 self.barrier()
-                self.state.emit(Op("scf.yield", tuple(map(self.like, given))))
+                self.state.emit(Op("scf.yield", tuple(map(self.like, inits))))
             arms.append(Region(tuple(level.ops)))
-        results = tuple(Value(self.state.name("v"), v.type) for v in given)
+        results = tuple(Value(self.state.name("v"), v.type) for v in inits)
         self.state.emit(Op("scf.if", (condition,), results=results, regions=tuple(arms)))
         self.hold(results)
 

@@ -115,8 +115,8 @@ def ordered(
     """The operations of a program with what orders them, in its entry and in its other functions."""
     strict = state.profile.name == "a2a3" and state.chance(0.3)
 
-    def body(given: Sequence[Op], kind: object = None) -> tuple[Op, ...]:
-        return tuple(_Order(state, given, strict, kind).region(given).ops)
+    def body(ops: Sequence[Op], kind: object = None) -> tuple[Op, ...]:
+        return tuple(_Order(state, ops, strict, kind).region(ops).ops)
 
     kinds = [f.attrs.get("pto.kernel_kind") for f in functions]
     return body(ops), [

@@ -221,9 +221,9 @@ def _scalars(state: State, area: Area) -> None:
     if state.chance(0.4) and (d == ir.F32 or d.name in ("i32", "i16")):
         name = state.rng.choice(_SUMS)
         result = ir.Value(state.name("s"), value.type)
-        known = _OF_FLOAT if d.is_float else _OF_INDEX
+        letters = _OF_FLOAT if d.is_float else _OF_INDEX
         other = _read(state, area, area.place(state, 1))
-        emitted(state, ir.Op(f"arith.{known.get(name, known['add'])}", (value, other), results=(result,)))
+        emitted(state, ir.Op(f"arith.{letters.get(name, letters['add'])}", (value, other), results=(result,)))
         value = result
     emitted(state, ir.Op("store_scalar", (value, area.pointer, target)))
 
@@ -266,9 +266,9 @@ def _allocated(state: State, t: ir.TileType, at: ir.Value | None = None) -> Held
         operands += [state.number(n) for n in sizes]
         groups += [("valid_row", 1), ("valid_col", 1)]
         t = t.with_valid(None, None)
-    held = Held(ir.Value(state.name("a"), t), t, sizes, at)
-    state.emit(ir.Op(ALLOC_TILE, tuple(operands), results=(held.value,), groups=tuple(groups)))
-    return held
+    handle = Held(ir.Value(state.name("a"), t), t, sizes, at)
+    state.emit(ir.Op(ALLOC_TILE, tuple(operands), results=(handle.value,), groups=tuple(groups)))
+    return handle
 
 
 def _loaded(state: State, area: Area, t: ir.TileType) -> Held:
@@ -277,62 +277,62 @@ def _loaded(state: State, area: Area, t: ir.TileType) -> Held:
     return held
 
 
-def _fill(state: State, area: Area, held: Held) -> None:
-    assert held.sizes is not None
-    emitted(state, ir.Op(TLOAD, (area.window(state, held.sizes, False),), (held.value,)))
+def _fill(state: State, area: Area, handle: Held) -> None:
+    assert handle.sizes is not None
+    emitted(state, ir.Op(TLOAD, (area.window(state, handle.sizes, False),), (handle.value,)))
 
 
-def _stored(state: State, area: Area, held: Held) -> None:
-    assert held.sizes is not None
-    emitted(state, ir.Op(TSTORE, (held.value,), (area.window(state, held.sizes, True),)))
+def _stored(state: State, area: Area, handle: Held) -> None:
+    assert handle.sizes is not None
+    emitted(state, ir.Op(TSTORE, (handle.value,), (area.window(state, handle.sizes, True),)))
 
 
 # -- between loading and storing -----------------------------------------------------------------------
 
 
-def _changed(state: State, area: Area, held: Held) -> Held:
+def _changed(state: State, area: Area, handle: Held) -> Held:
     """What is stored: the tile, or what instructions made of it."""
     makers = (_lanewise, _lanewise, _reduced, _expanded, _converted, _recast)
     for _ in range(state.rng.choice((0, 0, 1, 1, 2))):
         changed: list[Held] = []
         make = state.rng.choice(makers)
-        if state.attempt(lambda make=make, held=held, out=changed: out.append(make(state, area, held))):  # type: ignore[misc]
-            held = changed[0]
-    return held
+        if state.attempt(lambda make=make, handle=handle, out=changed: out.append(make(state, area, handle))):  # type: ignore[misc]
+            handle = changed[0]
+    return handle
 
 
-def _lanewise(state: State, area: Area, held: Held) -> Held:
-    target = held if state.chance(0.3) else _like(state, held)
-    _instruction(state, area, held, target)
+def _lanewise(state: State, area: Area, handle: Held) -> Held:
+    target = handle if state.chance(0.3) else _like(state, handle)
+    _instruction(state, area, handle, target)
     return target
 
 
-def _like(state: State, held: Held) -> Held:
-    assert held.sizes is not None
-    return _allocated(state, replace(held.type, v_row=held.sizes[0], v_col=held.sizes[1]))
+def _like(state: State, handle: Held) -> Held:
+    assert handle.sizes is not None
+    return _allocated(state, replace(handle.type, v_row=handle.sizes[0], v_col=handle.sizes[1]))
 
 
-def _instruction(state: State, area: Area, held: Held, target: Held) -> None:
+def _instruction(state: State, area: Area, handle: Held, target: Held) -> None:
     """One instruction from a tile to another one, or to itself, lane by lane."""
     pick = state.rng.random()
     if pick < 0.4:
-        other = held if state.chance(0.3) else _like(state, held)
-        if other is not held:
+        other = handle if state.chance(0.3) else _like(state, handle)
+        if other is not handle:
             _fill(state, area, other)
-        op = ir.Op(state.rng.choice(_BINARY), (held.value, other.value), (target.value,))
+        op = ir.Op(state.rng.choice(_BINARY), (handle.value, other.value), (target.value,))
     elif pick < 0.7:
-        op = ir.Op(state.rng.choice(_UNARY), (held.value,), (target.value,))
+        op = ir.Op(state.rng.choice(_UNARY), (handle.value,), (target.value,))
     else:
         number = state.rng.choice((1, 2, 3))
-        d = held.type.dtype
+        d = handle.type.dtype
         scalar = state.constant(float(number) if d.is_float else number, d)
-        op = ir.Op(state.rng.choice(_SCALAR), (held.value, scalar), (target.value,))
+        op = ir.Op(state.rng.choice(_SCALAR), (handle.value, scalar), (target.value,))
     emitted(state, op)
 
 
-def _reduced(state: State, area: Area, held: Held) -> Held:
+def _reduced(state: State, area: Area, handle: Held) -> Held:
     """A line of sums or extremes of a tile."""
-    t, sizes = held.type, held.sizes
+    t, sizes = handle.type, handle.sizes
     assert sizes is not None
     if state.chance(0.5):
         result = _allocated(state, replace(t, rows=1, v_row=1, v_col=sizes[1]))
@@ -340,50 +340,50 @@ def _reduced(state: State, area: Area, held: Held) -> Held:
     else:
         result = _allocated(state, replace(t, v_row=sizes[0], v_col=1))
         name = state.rng.choice(("trowmax", "trowmin", "trowsum"))
-    operands = [held.value]
+    operands = [handle.value]
     if name.startswith("trow"):
         operands.append(_allocated(state, replace(t, v_row=t.rows, v_col=t.cols)).value)
     emitted(state, ir.Op(name, tuple(operands), (result.value,)))
     return result
 
 
-def _expanded(state: State, area: Area, held: Held) -> Held:
+def _expanded(state: State, area: Area, handle: Held) -> Held:
     """The first row or column of a tile, repeated."""
-    t, sizes = held.type, held.sizes
+    t, sizes = handle.type, handle.sizes
     assert sizes is not None
     if state.chance(0.5):
         result = _allocated(state, replace(t, rows=2, v_row=2, v_col=sizes[1]))
-        emitted(state, ir.Op("tcolexpand", (held.value,), (result.value,)))
+        emitted(state, ir.Op("tcolexpand", (handle.value,), (result.value,)))
     else:
         result = _allocated(state, replace(t, v_row=sizes[0], v_col=state.rng.randint(1, t.cols)))
-        emitted(state, ir.Op("trowexpand", (held.value,), (result.value,)))
+        emitted(state, ir.Op("trowexpand", (handle.value,), (result.value,)))
     return result
 
 
-def _converted(state: State, area: Area, held: Held) -> Held:
+def _converted(state: State, area: Area, handle: Held) -> Held:
     """A tile as numbers of another type, changed, and as the first type again."""
-    d, sizes = state.rng.choice(_ELEMENTS), held.sizes
+    d, sizes = state.rng.choice(_ELEMENTS), handle.sizes
     assert sizes is not None
     block = _BLOCK * 8 // d.bits
     cols = -(-sizes[1] // block) * block
-    between = _allocated(state, replace(held.type, dtype=d, cols=cols, v_row=sizes[0], v_col=sizes[1]))
-    emitted(state, ir.Op("tcvt", (held.value,), (between.value,)))
-    back = _like(state, held)
+    between = _allocated(state, replace(handle.type, dtype=d, cols=cols, v_row=sizes[0], v_col=sizes[1]))
+    emitted(state, ir.Op("tcvt", (handle.value,), (between.value,)))
+    back = _like(state, handle)
     emitted(state, ir.Op("tcvt", (between.value,), (back.value,)))
     return back
 
 
-def _recast(state: State, area: Area, held: Held) -> Held:
+def _recast(state: State, area: Area, handle: Held) -> Held:
     """Instructions that take the words of a tile for numbers of another type."""
-    others = [d for d in _ELEMENTS if d.bits == held.type.dtype.bits and d != held.type.dtype]
-    if not others or not held.type.is_static:
+    others = [d for d in _ELEMENTS if d.bits == handle.type.dtype.bits and d != handle.type.dtype]
+    if not others or not handle.type.is_static:
         raise Unfit
-    t = held.type.with_dtype(state.rng.choice(others))
-    seen = Held(ir.Value(state.name("h"), t), t, held.sizes)
-    emitted(state, ir.Op("bitcast", (held.value,), results=(seen.value,)))
+    t = handle.type.with_dtype(state.rng.choice(others))
+    seen = Held(ir.Value(state.name("h"), t), t, handle.sizes)
+    emitted(state, ir.Op("bitcast", (handle.value,), results=(seen.value,)))
     name = state.rng.choice(("tadd", "tand", "tmax"))
     emitted(state, ir.Op(name, (seen.value, seen.value), (seen.value,)))
-    return held
+    return handle
 
 
 # -- tiles that share bytes ----------------------------------------------------------------------------
@@ -405,7 +405,7 @@ def _tiles(state: State, area: Area) -> None:
 def _placed(state: State, area: Area) -> tuple[list[Held], list[Held]]:
     """Tiles at addresses less than a tile apart, of one shape or of several."""
     first = _tile(state, area)
-    base, made = state.place(4 * first.bytes), []
+    base, values = state.place(4 * first.bytes), []
     for _ in range(state.rng.randint(2, 3)):
         t = first
         if state.chance(0.3):
@@ -417,8 +417,8 @@ def _placed(state: State, area: Area) -> tuple[list[Held], list[Held]]:
             address = state.constant(at, ir.I64)
         held = _allocated(state, t, address)
         _fill(state, area, held)
-        made.append(held)
-    return made, made
+        values.append(held)
+    return values, values
 
 
 def _windows(state: State, area: Area) -> tuple[list[Held], list[Held]]:

@@ -74,7 +74,7 @@ class Ranks:
     @property
     def bindings(self) -> dict[str, Any]:
         """The keywords with which :func:`pto_jax.compile` takes them."""
-        peers = {name: (buffer, listed) for name, buffer, listed in self.peers}
+        peers = {name: (buffer, ranks) for name, buffer, ranks in self.peers}
         return {"ranks": self.count, "shared": self.shared, "context": dict(self.context), "peers": peers}
 
     def unnamed(self, function: ir.Function) -> list[ir.Value]:

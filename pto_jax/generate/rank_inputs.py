@@ -98,5 +98,5 @@ def _scalar(
         value = int(rng.integers(0, kernel.ranks + 1))
     if value is None:
         value = draw_scalar(rng, d, style, pool)
-    listed = np.broadcast_to(np.asarray(value), (kernel.ranks,))
-    return np.ascontiguousarray(listed.astype(d.numpy)).view(d.word)
+    values = np.broadcast_to(np.asarray(value), (kernel.ranks,))
+    return np.ascontiguousarray(values.astype(d.numpy)).view(d.word)

@@ -67,8 +67,8 @@ class Text:
 
     def of(self, name: str, *args: int | str, t: str = "index") -> str:
         """Arithmetic on two numbers."""
-        out, given = self.new(), ", ".join(self.number(a, t) for a in args)
-        self.add(f"{out} = arith.{name} {given} : {t}")
+        out, operands = self.new(), ", ".join(self.number(a, t) for a in args)
+        self.add(f"{out} = arith.{name} {operands} : {t}")
         return out
 
     def index(self, scalar: str) -> str:

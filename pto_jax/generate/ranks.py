@@ -318,8 +318,8 @@ def _collective(
     members = [p.of_rank(r, p.slot(), types[1]) for r in range(p.n)]
     scratch = f"{acc}recv({p.k.tile(rows, cols, p.t)})"
     whole, member = (p.k.type(t, p.t) for t in types)
-    listed = ", ".join([whole, *([tile] if acc else []), tile, *[member] * p.n])
-    operands = f"{first}, {scratch}, group({', '.join(members)}) : {listed}"
+    arguments = ", ".join([whole, *([tile] if acc else []), tile, *[member] * p.n])
+    operands = f"{first}, {scratch}, group({', '.join(members)}) : {arguments}"
     p.k.add(f"{form.format(operands)} {{{more}}}")
 
 

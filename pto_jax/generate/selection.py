@@ -133,10 +133,10 @@ def _wanted(sample: Sample, options: Options) -> bool:
     elements = {n: d.name for n, t in sample.types.items() if (d := element_type(t)) is not None}
     read = {d for n, d in elements.items() if n in sample.form}
     written = {d for n, d in elements.items() if n not in sample.form}
-    known = {*read, *written, *(f"{a}->{b}" for a in read for b in written)}
+    words = {*read, *written, *(f"{a}->{b}" for a in read for b in written)}
     return (
         (not options.only or sample.instruction.name in options.only)
-        and (not options.dtypes or bool(options.dtypes & known))
+        and (not options.dtypes or bool(options.dtypes & words))
         and (not options.layouts or any(layout_name(t) in options.layouts for t in tiles))
         and (not options.defined or operations.usable(sample))
     )

@@ -131,10 +131,10 @@ class State:
         for level in self.levels:
             yield from level.tiles
 
-    def repeated(self, held: Held) -> bool:
+    def repeated(self, handle: Held) -> bool:
         """Whether a loop lies between the definition of a tile and this place."""
         for level in reversed(self.levels):
-            if any(h.value == held.value for h in level.tiles):
+            if any(h.value == handle.value for h in level.tiles):
                 return False
             if level.loop:
                 return True
@@ -174,13 +174,13 @@ class State:
         return True
 
     def argument(
-        self, stem: str, t: ir.Type, given: NDArray[Any], valid: tuple[int, int] | None = None
+        self, stem: str, t: ir.Type, words: NDArray[Any], valid: tuple[int, int] | None = None
     ) -> ir.Value:
         """A new argument of the program with its contents."""
         assert isinstance(t, InputType)
         value = ir.Value(self.name(stem), t)
         self.arguments.append(value)
-        self.inputs[value.name] = Input(t, given, valid)
+        self.inputs[value.name] = Input(t, words, valid)
         return value
 
     def constant(self, number: int | float | bool, d: ir.DType = ir.INDEX) -> ir.Value:

@@ -145,8 +145,8 @@ def window_spot(ref: TileRef, type: TileType, row: int | None, col: int | None) 
     spot, bits = ref.storage, ref.type.dtype.storage_bits
     if not isinstance(spot, Spot):
         return None
-    known = row is not None and col is not None and not ref.type.boxed
-    first = element_offset(ref.type, row or 0, col or 0) * bits // 8 if known else None
+    constant = row is not None and col is not None and not ref.type.boxed
+    first = element_offset(ref.type, row or 0, col or 0) * bits // 8 if constant else None
     lines = type.rows == 1 or type.cols == ref.type.cols
     if ref.type.blayout == BLayout.COL_MAJOR:
         lines = type.cols == 1 or type.rows == ref.type.rows
@@ -265,8 +265,8 @@ class TaintMachine(abstract.AbstractMachine):
     def _plain(self, value: Scalar) -> Scalar:
         return value.value if isinstance(value, Tainted) else value
 
-    def _of(self, found: Scalar, args: Sequence[Scalar]) -> Scalar:
-        return Tainted(int(found), origins_of(*args)) if isinstance(found, int) else found
+    def _of(self, number: Scalar, args: Sequence[Scalar]) -> Scalar:
+        return Tainted(int(number), origins_of(*args)) if isinstance(number, int) else number
 
     def trap(self, op: Op) -> None:
         """The execution ends with an error."""
@@ -288,9 +288,9 @@ class TaintMachine(abstract.AbstractMachine):
     def region(self, op: Op, ref: TileRef) -> None:
         """Valid sizes lie within the tile."""
         for size, extent in zip((ref.v_row, ref.v_col), ref.type.shape, strict=True):
-            known = self.known(size)
-            if known is not None and not 0 <= known <= extent and not self.depth:
-                raise _outside(size, known)
+            number = self.known(size)
+            if number is not None and not 0 <= number <= extent and not self.depth:
+                raise _outside(size, number)
 
     # -- control flow --------------------------------------------------------------------------------
 
@@ -499,10 +499,10 @@ class TaintMachine(abstract.AbstractMachine):
     def _follow_regions(self, execution: Execution) -> None:
         tiles = {n: ref for n, ref in execution.operands.items() if isinstance(ref, TileRef)}
         types = {n: ref.type for n, ref in tiles.items()}
-        known = {n: (self.known(ref.v_row), self.known(ref.v_col)) for n, ref in tiles.items()}
-        if self.depth or any(None in pair for pair in known.values()):
+        regions = {n: (self.known(ref.v_row), self.known(ref.v_col)) for n, ref in tiles.items()}
+        if self.depth or any(None in pair for pair in regions.values()):
             return
-        sizes = {n: (r or 0, c or 0) for n, (r, c) in known.items()}
+        sizes = {n: (r or 0, c or 0) for n, (r, c) in regions.items()}
         origins = origins_of(*(n for ref in tiles.values() for n in (ref.v_row, ref.v_col)))
         if not origins:
             # No argument changes sizes of the text.
@@ -518,10 +518,10 @@ def _dtype(place: TileRef | View) -> DType:
     return place.type.dtype if isinstance(place, TileRef) else place.dtype
 
 
-def _outside(value: Scalar, known: int) -> Broken:
+def _outside(value: Scalar, number: int) -> Broken:
     """The error of a number that is negative, or too large."""
     origins = origins_of(value)
-    return Broken(small=origins) if known < 0 else Broken(origins)
+    return Broken(small=origins) if number < 0 else Broken(origins)
 
 
 def _followed(count: int, operations: int) -> Sequence[int]:

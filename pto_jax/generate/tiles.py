@@ -71,16 +71,16 @@ def emit(state: State, want: Wanted) -> None:
         ins.append(_source(state, want, declared.operand(name), ins))
     outs: list[ir.Value] = []
     results: list[Held] = []
-    listed = [o for o in declared.destinations if o.name in want.types]
-    bind = _may_bind(state, want, listed) and state.chance(state.options.results)
+    destinations = [o for o in declared.destinations if o.name in want.types]
+    bind = _may_bind(state, want, destinations) and state.chance(state.options.results)
     bind = bind or declared.syntax == "custom"
-    for operand in listed:
+    for operand in destinations:
         t = want.types[operand.name]
         if bind:
             assert isinstance(t, ir.TileType)
-            held = Held(ir.Value(state.name("t"), t), t, want.sizes[operand.name])
-            results.append(held)
-            outs.append(held.value)
+            handle = Held(ir.Value(state.name("t"), t), t, want.sizes[operand.name])
+            results.append(handle)
+            outs.append(handle.value)
         elif isinstance(t, ir.TileType):
             outs.append(_destination(state, want, operand.name, ulp, ins, outs))
         elif isinstance(t, ir.PartitionViewType):
@@ -109,16 +109,16 @@ def _bound(want: Wanted) -> int:
     return want.instruction.ulp.get(d.name, 0) if d is not None else 0
 
 
-def _may_bind(state: State, want: Wanted, listed: list[Operand]) -> bool:
+def _may_bind(state: State, want: Wanted, destinations: list[Operand]) -> bool:
     """Whether an operation can make its results: exact ones, tiles of static size that it only writes."""
     if state.options.defined and not operations.fills_results(want.instruction):
         return False
-    tiles = [want.tile(o.name) for o in listed]
-    plain = all(o.role == "out" and not o.optional for o in listed)
+    tiles = [want.tile(o.name) for o in destinations]
+    plain = all(o.role == "out" and not o.optional for o in destinations)
     return plain and len(tiles) == 1 and all(t is not None and t.is_static and t.conv is None for t in tiles)
 
 
-def _source(state: State, want: Wanted, operand: Operand, taken: Sequence[ir.Value]) -> ir.Value:
+def _source(state: State, want: Wanted, operand: Operand, others: Sequence[ir.Value]) -> ir.Value:
     t = want.types[operand.name]
     recipe = _recipe(state, want, operand)
     if recipe is not None:
@@ -133,7 +133,7 @@ def _source(state: State, want: Wanted, operand: Operand, taken: Sequence[ir.Val
     if isinstance(t, ir.TileType):
         if operand.role == "tmp":
             return fresh(state, t, want.sizes[operand.name], filled=False).value
-        return tile(state, t, want.sizes[operand.name], _tolerant(state, want), taken).value
+        return tile(state, t, want.sizes[operand.name], _tolerant(state, want), others).value
     if isinstance(t, ir.PartitionViewType):
         return view(state, t)
     if isinstance(t, ir.VectorType):
@@ -180,15 +180,15 @@ def _restricted(state: State, t: ir.Type, sizes: Sizes | None, recipe: values.Re
 
 
 def tile(
-    state: State, t: ir.TileType, sizes: Sizes, tolerant: bool = False, taken: Sequence[ir.Value] = ()
+    state: State, t: ir.TileType, sizes: Sizes, tolerant: bool = False, others: Sequence[ir.Value] = ()
 ) -> Held:
     """A tile to read: one of the type and region there is, or a new one.
 
-    One that the operation has already ``taken`` is rare: with equal operands many faults do not show.
+    One that the operation has already ``others`` is rare: with equal operands many faults do not show.
     """
     candidates = _fitting(state, t, sizes, tolerant)
-    if taken and state.chance(0.9):
-        candidates = [h for h in candidates if h.value not in taken]
+    if others and state.chance(0.9):
+        candidates = [h for h in candidates if h.value not in others]
     if candidates and state.chance(state.options.reuse):
         return state.rng.choice(candidates)
     return fresh(state, t, sizes)
@@ -206,7 +206,7 @@ def _tolerant(state: State, want: Wanted) -> bool:
 
 
 def _destination(
-    state: State, want: Wanted, name: str, ulp: int, sources: list[ir.Value], taken: list[ir.Value]
+    state: State, want: Wanted, name: str, ulp: int, sources: list[ir.Value], others: list[ir.Value]
 ) -> ir.Value:
     """A tile to write, sometimes one in the place of a source.
 
@@ -222,7 +222,7 @@ def _destination(
     places = [h.at for h in used if h.at is not None]
     if places and not state.options.defined and state.chance(0.2):
         return _allocated(state, t, sizes, places[0]).value
-    candidates = [h for h in _fitting(state, t, sizes, _tolerant(state, want)) if h.value not in taken]
+    candidates = [h for h in _fitting(state, t, sizes, _tolerant(state, want)) if h.value not in others]
     if candidates and state.chance(state.options.reuse):
         return state.rng.choice(candidates).value
     return fresh(state, t, sizes).value
@@ -250,16 +250,16 @@ def fresh(
     placed = placed and state.chance(state.options.addresses)
     as_argument = state.entry and state.tile_arguments
     if as_argument and not placed and (hidden or state.chance(0.8) or not filled):
-        held = Held(_tile_argument(state, t, sizes), t, sizes)
+        handle = Held(_tile_argument(state, t, sizes), t, sizes)
         if not hidden and filled:
-            state.levels[0].tiles.append(held)
-        return held
-    held = _allocated(state, t, sizes, address(state, t.bytes) if placed else None, shown=False)
-    if filled and not _fill(state, held, sizes) and state.options.defined:
+            state.levels[0].tiles.append(handle)
+        return handle
+    handle = _allocated(state, t, sizes, address(state, t.bytes) if placed else None, shown=False)
+    if filled and not _fill(state, handle, sizes) and state.options.defined:
         raise Unfit
     if filled and not hidden:
-        state.level.tiles.append(held)
-    return held
+        state.level.tiles.append(handle)
+    return handle
 
 
 def _allocated(state: State, t: ir.TileType, sizes: Sizes, at: ir.Value | None, shown: bool = True) -> Held:
@@ -270,11 +270,11 @@ def _allocated(state: State, t: ir.TileType, sizes: Sizes, at: ir.Value | None, 
         if static is None:
             ins.append(state.number(size))
             groups.append((name, 1))
-    held = Held(ir.Value(state.name("a"), t), t, sizes, at)
-    state.emit(ir.Op(ALLOC_TILE, tuple(ins), results=(held.value,), groups=tuple(groups)))
+    handle = Held(ir.Value(state.name("a"), t), t, sizes, at)
+    state.emit(ir.Op(ALLOC_TILE, tuple(ins), results=(handle.value,), groups=tuple(groups)))
     if shown:
-        state.level.tiles.append(held)
-    return held
+        state.level.tiles.append(handle)
+    return handle
 
 
 def address(state: State, size: int) -> ir.Value:
@@ -289,32 +289,32 @@ def _tile_argument(state: State, t: ir.TileType, sizes: Sizes) -> ir.Value:
     return state.argument("x", t, state.recipe(t.dtype, t.shape), None if t.is_static else sizes)
 
 
-def _fill(state: State, held: Held, sizes: Sizes) -> bool:
+def _fill(state: State, handle: Held, sizes: Sizes) -> bool:
     """Contents for an allocated tile, where a copy is legal; whether it was."""
-    same = [h for h in state.tiles() if h.type == held.type and h.sizes == sizes]
+    same = [h for h in state.tiles() if h.type == handle.type and h.sizes == sizes]
     if same and state.chance(0.7):
         source = state.rng.choice(same).value
     elif state.entry and state.tile_arguments:
-        source = _tile_argument(state, held.type, sizes)
-    elif 0 not in sizes and not (held.type.dtype.packed and sizes[1] % 2):
-        return _load(state, held, ir.PartitionViewType(sizes, held.type.dtype))
+        source = _tile_argument(state, handle.type, sizes)
+    elif 0 not in sizes and not (handle.type.dtype.packed and sizes[1] % 2):
+        return _load(state, handle, ir.PartitionViewType(sizes, handle.type.dtype))
     else:
         return 0 in sizes
-    op = ir.Op(TMOV, (source,), (held.value,))
+    op = ir.Op(TMOV, (source,), (handle.value,))
     possible = legal(state.profile, op)
     if possible:
         state.emit(op)
     return possible
 
 
-def _load(state: State, held: Held, t: ir.PartitionViewType) -> bool:
+def _load(state: State, handle: Held, t: ir.PartitionViewType) -> bool:
     """Contents from global memory, where that is legal; whether it was."""
     has_view = any(v.type == t for level in state.levels for v in level.views)
-    op = ir.Op(TLOAD, (ir.Value("g", t),), (held.value,))
+    op = ir.Op(TLOAD, (ir.Value("g", t),), (handle.value,))
     # A window of a pointer's rows has their layout.
     shapes, rows = {"g": tuple(n or 1 for n in t.dims)}, {"g": ir.GlobalLayout.ND}
     possible = (state.entry or has_view) and legal(state.profile, op)
     if possible and judged(state.profile, op, shapes=shapes, layouts=rows) != "illegal":
-        state.emit(ir.Op(TLOAD, (view(state, t),), (held.value,)))
+        state.emit(ir.Op(TLOAD, (view(state, t),), (handle.value,)))
         return True
     return False

@@ -60,13 +60,13 @@ def _uniform(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> _Wor
 
 def _specials(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> _Words:
     top, sign = (1 << d.bits) - 1, 1 << (d.bits - 1)
-    listed = [0, 1, 2, 3, 7, 31, top, top >> 1, sign, top - 1]
+    numbers = [0, 1, 2, 3, 7, 31, top, top >> 1, sign, top - 1]
     if _has_fields(d):
         m, infinity = d.mantissa, ((1 << d.exponent) - 1) << d.mantissa
-        listed = [0, 1, (1 << m) - 1, 1 << m, d.bias << m, (d.bias + 1) << m, (d.bias - 1) << m]
-        listed += [infinity - 1, infinity, infinity | 1, infinity | 1 << (m - 1), sign - 1]
-        listed += [n | sign for n in listed]
-    words = rng.choice(np.array(listed, np.uint64), shape)
+        numbers = [0, 1, (1 << m) - 1, 1 << m, d.bias << m, (d.bias + 1) << m, (d.bias - 1) << m]
+        numbers += [infinity - 1, infinity, infinity | 1, infinity | 1 << (m - 1), sign - 1]
+        numbers += [n | sign for n in numbers]
+    words = rng.choice(np.array(numbers, np.uint64), shape)
     return np.where(rng.random(shape) < 0.3, _uniform(rng, d, shape), words)
 
 
@@ -129,8 +129,8 @@ def _rare(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> _Words:
     if not _has_fields(d):
         return words
     infinity = ((1 << d.exponent) - 1) << d.mantissa
-    listed = [infinity, infinity | 1 << (d.mantissa - 1), infinity | 1, 0]
-    special = rng.choice(np.array([n | s for n in listed for s in (0, 1 << (d.bits - 1))], np.uint64), shape)
+    numbers = [infinity, infinity | 1 << (d.mantissa - 1), infinity | 1, 0]
+    special = rng.choice(np.array([n | s for n in numbers for s in (0, 1 << (d.bits - 1))], np.uint64), shape)
     lines = max(1, shape[-1] if shape else 1)
     return np.where(rng.random(shape) < 0.25 / lines, special, words)
 

@@ -218,9 +218,9 @@ class _Launches:
 
     def judge(self, grid: int) -> Judgement:
         own = self._walk(np.arange(grid), grid)
-        leaving = [found for found in own.leaves if found[0] > 0]
+        leaving = [leaf for leaf in own.leaves if leaf[0] > 0]
         if leaving and len(leaving) == len(own.leaves):
-            return Judgement(_too_many(own, grid, min(leaving, key=lambda found: found[0])))
+            return Judgement(_too_many(own, grid, min(leaving, key=lambda leaf: leaf[0])))
         counts = any(traits_of(op).launch == "blocks" for op in self.program.walk())
         everyone = np.ones(grid, np.bool_)
         views = [c for c in _covered(own) if not c.by(everyone).all() or (c.adds.any() and not counts)]
@@ -352,12 +352,12 @@ def _gains(blocks: Blocks, grid: int, legal: int) -> Iterator[_Gain]:
             yield _Gain(coverage, coverage.elements(now), last + 1, complete=True, added=True)
 
 
-def _least(coverage: Coverage, wanted: Flags, low: int, high: int) -> int:
+def _least(coverage: Coverage, expected: Flags, low: int, high: int) -> int:
     """The least number of blocks that cover some cells: more than ``low``, at most ``high``."""
     number = np.arange(coverage.block.max() + 1)
     while high - low > 1:
         middle = (low + high) // 2
-        if (wanted & ~coverage.by(number < middle)).any():
+        if (expected & ~coverage.by(number < middle)).any():
             low = middle
         else:
             high = middle

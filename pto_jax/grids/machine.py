@@ -222,8 +222,8 @@ class Blocks(abstract.AbstractMachine):
 
     def micro(self, op: Op, call: MicroCall, operands: Mapping[str, Operand]) -> tuple[Operand, ...]:
         """Transfers of bytes are not followed: the writes to a buffer are undecided."""
-        declared = find_micro(op.name)
-        for place in declared.places if declared is not None else ():
+        operation = find_micro(op.name)
+        for place in operation.places if operation is not None else ():
             pointer = operands.get(place.key)
             if place.access == "write" and isinstance(pointer, Pointer):
                 self._give_up(pointer)

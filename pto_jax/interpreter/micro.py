@@ -19,36 +19,36 @@ from .views import load_scalar, local_pointer, moved, store_scalar
 
 @executes(MICRO)
 def _micro(interpreter: Interpreter, op: Op, scope: Scope) -> None:
-    declared = find_micro(op.name)
-    assert declared is not None, op.name
-    if declared.kind == "order":
+    operation = find_micro(op.name)
+    assert operation is not None, op.name
+    if operation.kind == "order":
         return
-    call = declared.call(op)
+    call = operation.call(op)
     for value in call.attributes.values():
-        if value in declared.refused:
+        if value in operation.refused:
             raise _refused(op, f'"{value}", of which no source says what it does')
-    operands: dict[str, Operand] = {name: scope[v] for name, v in declared.values(op).items()}
-    if declared.kind == "scalar":
+    operands: dict[str, Operand] = {name: scope[v] for name, v in operation.values(op).items()}
+    if operation.kind == "scalar":
         if op.results:
             scope.bind(op.results[0], _queried(interpreter, op, list(operands.values())))
         else:
             _configure(interpreter, op, operands)
         return
     values = dict(operands)
-    asked = declared.unexecuted is not None or any(p.subblock is not None for p in declared.places)
-    numbers = _numbers(interpreter, declared, op, values) if asked else {}
-    if declared.unexecuted is not None and not interpreter.machine.abstract:
-        for message in declared.unexecuted(call, numbers):
+    asked = operation.unexecuted is not None or any(p.subblock is not None for p in operation.places)
+    numbers = _numbers(interpreter, operation, op, values) if asked else {}
+    if operation.unexecuted is not None and not interpreter.machine.abstract:
+        for message in operation.unexecuted(call, numbers):
             raise _refused(op, message)
     ends = [
-        _placed(interpreter, declared, op, call, numbers, values, operands, place)
-        for place in declared.places
+        _placed(interpreter, operation, op, call, numbers, values, operands, place)
+        for place in operation.places
     ]
-    call = _with_state(interpreter, op, declared, call)
+    call = _with_state(interpreter, op, operation, call)
     if call.attributes.get("atomic") and not interpreter.machine.abstract:
-        _require_elements(interpreter, op, declared, call, operands)
+        _require_elements(interpreter, op, operation, call, operands)
     results = interpreter.machine.micro(op, call, operands)
-    if declared.updated(op):
+    if operation.updated(op):
         results = (*results, ends[-1])
     for value, result in zip(op.results, results, strict=True):
         scope.bind(value, result)

@@ -260,8 +260,8 @@ def _is_record(t: object) -> bool:
 
 def _record(name: str, t: object, types: Mapping[str, object]) -> Record:
     if not _is_record(t):
-        listed = ", ".join(n for n, other in types.items() if _is_record(other)) or "none here"
-        raise ArgumentError(f"context: argument {name!r}: got {t}", allowed=f"a pointer to i64: {listed}")
+        names = ", ".join(n for n, other in types.items() if _is_record(other)) or "none here"
+        raise ArgumentError(f"context: argument {name!r}: got {t}", allowed=f"a pointer to i64: {names}")
     return Record()
 
 

@@ -102,8 +102,8 @@ def layout_objection(t: VRegType | MaskType) -> str:
     numbers, fields = _LAYOUTS[kind]
     groups = str(t.lanes) if isinstance(t, VRegType) else number
     if number not in (numbers or (groups,)) or number.startswith(("-", "0")):
-        shown = " or ".join(numbers) if numbers else groups.lstrip("-")
-        return f"{kind} = {shown}".removesuffix(" = ")
+        text = " or ".join(numbers) if numbers else groups.lstrip("-")
+        return f"{kind} = {text}".removesuffix(" = ")
     if any(name not in fields or int(value) < (name != "slots") for name, value in _FIELD.findall(rest)):
         return f"{kind} with " + (", ".join(f"{f} = a positive number" for f in fields) or "nothing else")
     return ""

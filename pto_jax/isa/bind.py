@@ -101,12 +101,12 @@ def _by_group(instruction: Instruction, op: ir.Op) -> tuple[tuple[str, ...] | No
 
 
 def _mismatch(instruction: Instruction, op: ir.Op) -> errors.Diagnostic:
-    wanted = " or ".join(_describe(instruction, f) for f in instruction.forms)
+    expected = " or ".join(_describe(instruction, f) for f in instruction.forms)
     got = ", ".join(f"{v}: {v.type}" for v in op.ins)
     return errors.Diagnostic(
         "error",
         f"got {len(op.ins)} source operand(s) ({got}) and {len(op.destinations)} destination(s); "
-        f"allowed: {wanted} with {len(instruction.destinations)} destination(s)",
+        f"allowed: {expected} with {len(instruction.destinations)} destination(s)",
         op.span,
         instruction.name,
         rule="operands",

@@ -158,7 +158,7 @@ def _collective(
     }
     scratch = tuple(staging(t, optional=True) for t in tiles)
     shown = tuple({n: types[n] for n in types if n in f or n == view.name} for f in forms)
-    listed = (*plain, *tiles, "members")
+    operands = (*plain, *tiles, "members")
     members: dict[str, ir.Type] = {**{n: types[n] for n in (view.name, *tiles)}, "members": _VIEW}
     rules: tuple[Constraint, ...] = (
         handle("group", "group", PAGE),
@@ -182,12 +182,12 @@ def _collective(
         ),
         (
             *(Shown(t, f, dict(given or {})) for t, f in zip(shown, forms, strict=True)),
-            Shown(members, listed, {**(given or {}), "root": 0}, grouped=True),
+            Shown(members, operands, {**(given or {}), "root": 0}, grouped=True),
         ),
         (*attributes, engine(ir.CollectiveEngine), Attribute("root", int, None, "rank that calls it")),
         (*((sync_config.required(*given),) if given else ()), *rules),
         decisions,
-        forms=(*forms, listed),
+        forms=(*forms, operands),
         effects=(
             Effect("read" if view.role == "out" else "write", "remote"),
             Effect("read" if view.role == "out" else "write", "global", "members"),

@@ -189,31 +189,31 @@ def _squares(call: MicroCall, numbers: Numbers) -> Iterator[str]:
     """
     sizes, start = extents_of(numbers), "n1" if "n4" in numbers else "n3"
     if number_of(call, 0).packed and numbers[start] != 0:
-        shown = "that only execution knows" if numbers[start] is None else f"of {numbers[start]}"
-        yield f"a start {shown} along K of {number_of(call, 0)}; allowed: 0"
-    found = fractals(call, {n: v if n in sizes else v or 0 for n, v in numbers.items()})
-    if found is None or not is_transposed(call):
+        text = "that only execution knows" if numbers[start] is None else f"of {numbers[start]}"
+        yield f"a start {text} along K of {number_of(call, 0)}; allowed: 0"
+    places = fractals(call, {n: v if n in sizes else v or 0 for n, v in numbers.items()})
+    if places is None or not is_transposed(call):
         return
     square = max(SIDE, channels(call))
-    rows, cols = found.rows * SIDE, found.cols * channels(call)
+    rows, cols = places.rows * SIDE, places.cols * channels(call)
     if rows % square or cols % square:
         yield f"{rows} x {cols} elements to transpose; allowed: squares of {square}"
 
 
 def _taken(call: MicroCall, numbers: Numbers) -> Rows | None:
-    found = fractals(call, numbers)
-    return None if found is None else found.source
+    places = fractals(call, numbers)
+    return None if places is None else places.source
 
 
 def _placed(call: MicroCall, numbers: Numbers) -> Rows | None:
-    found = fractals(call, numbers)
-    if found is None:
+    places = fractals(call, numbers)
+    if places is None:
         return None
-    rows, cols = found.rows, found.cols
+    rows, cols = places.rows, places.cols
     if is_transposed(call):
         lanes = channels(call)
-        rows, cols = found.cols * lanes // SIDE, found.rows * SIDE // lanes
-    return Rows(rows * FRACTAL, ((cols, found.target_pitch * FRACTAL),))
+        rows, cols = places.cols * lanes // SIDE, places.rows * SIDE // lanes
+    return Rows(rows * FRACTAL, ((cols, places.target_pitch * FRACTAL),))
 
 
 def fragments(call: MicroCall, numbers: Numbers) -> Fractals | None:
@@ -228,12 +228,12 @@ def fragments(call: MicroCall, numbers: Numbers) -> Fractals | None:
 
 def _fragments(source: bool) -> RowsOf:
     def rows(call: MicroCall, numbers: Numbers) -> Rows | None:
-        found = fragments(call, numbers)
-        if found is None:
+        places = fragments(call, numbers)
+        if places is None:
             return None
-        pitch = found.source_pitch if source else found.target_pitch
-        begin = (found.first_row * pitch + found.first_col) * FRAGMENT if source else 0
-        return Rows(found.cols * FRAGMENT, ((found.rows, pitch * FRAGMENT),), begin)
+        pitch = places.source_pitch if source else places.target_pitch
+        begin = (places.first_row * pitch + places.first_col) * FRAGMENT if source else 0
+        return Rows(places.cols * FRAGMENT, ((places.rows, pitch * FRAGMENT),), begin)
 
     return rows
 
@@ -241,10 +241,10 @@ def _fragments(source: bool) -> RowsOf:
 def _matrix(call: MicroCall, numbers: Numbers) -> Rows | None:
     """The bytes of a matrix in global memory."""
     size, by_column = size_of(call, 0), call.attributes.get("mode") == "dn2nz"
-    known = all_known({"s2": 0, **numbers}, (*("dn" if by_column else "nd"), "s", "s2", "g"))
-    if known is None:
+    values = all_known({"s2": 0, **numbers}, (*("dn" if by_column else "nd"), "s", "s2", "g"))
+    if values is None:
         return None
-    count, width, inner, outer, groups = known
+    count, width, inner, outer, groups = values
     return Rows(width * size, ((count, inner), (groups, outer)))
 
 
@@ -261,10 +261,10 @@ def _channels(call: MicroCall, numbers: Numbers) -> Iterator[str]:
 
 def _packed_matrix(call: MicroCall, numbers: Numbers) -> Rows | None:
     """The bytes of the same matrix in rows of fractals."""
-    known = all_known(numbers, ("n", "d", "g", "d2", "d3", "d4", "small"))
-    if known is None:
+    values = all_known(numbers, ("n", "d", "g", "d2", "d3", "d4", "small"))
+    if values is None:
         return None
-    n, d, groups, row, col, group, small = known
+    n, d, groups, row, col, group, small = values
     if small:
         return Rows(blocks_of(n * FEW * size_of(call, 0), ROW) * ROW, ((groups, group * ROW),))
     blocks = blocks_of(d * size_of(call, 0), ROW)
@@ -281,10 +281,10 @@ def _biases(call: MicroCall, numbers: Numbers) -> Rows | None:
 
 
 def _filled(call: MicroCall, numbers: Numbers) -> Rows | None:
-    known = all_known(numbers, ("offset", "repeats", "length", "gap"))
-    if known is None:
+    values = all_known(numbers, ("offset", "repeats", "length", "gap"))
+    if values is None:
         return None
-    offset, repeats, length, gap = known
+    offset, repeats, length, gap = values
     return Rows(length * ROW, ((repeats, (length + gap) * ROW),), offset)
 
 
@@ -374,8 +374,8 @@ def _factors(op: Op) -> Iterator[str]:
             else "f16, bf16, f32, hif8, i8, ui8 twice, or two fp8"
         )
         yield f"got factors of {left} and {right}; allowed: {allowed}"
-    elif result != (wanted := "i32" if integers else "f32"):
-        yield f"got sums of {result}; allowed: {wanted}, for factors of {left} and {right}"
+    elif result != (expected := "i32" if integers else "f32"):
+        yield f"got sums of {result}; allowed: {expected}, for factors of {left} and {right}"
     elif integers and "saturate" in op.attrs:
         yield f"got {op.attrs['saturate']} with integers; allowed: with floats"
     elif "tf32" in op.attrs and left != "f32":
@@ -469,8 +469,8 @@ def _field_ranges(steps: str, ranges: Sequence[tuple[int, int]]) -> NumberRules:
         for k, (field, limits) in enumerate(zip(fields, ranges, strict=False)):
             number, (low, high) = numbers.get(f"n{k}"), limits if six else (0, MAX_INTEGER)
             if number is not None and not low <= number <= high:
-                shown = f"{low} or more" if high == MAX_INTEGER else f"{low} to {high}"
-                yield f"{field} = {number}; allowed: {shown}"
+                text = f"{low} or more" if high == MAX_INTEGER else f"{low} to {high}"
+                yield f"{field} = {number}; allowed: {text}"
 
     return rule
 

@@ -163,10 +163,10 @@ def _relu_rules(op: Op, target: str) -> Iterator[str]:
 
 
 def _stored_sums(call: MicroCall, numbers: Numbers) -> Rows | None:
-    known = all_known(numbers, ("m", "n", "src_stride"))
-    if known is None:
+    values = all_known(numbers, ("m", "n", "src_stride"))
+    if values is None:
         return None
-    m, n, stride = known
+    m, n, stride = values
     steps = [(blocks_of(n, SIDE), stride * ACC_ROW)]
     return _repeated(m * ACC_ROW, steps, numbers, "loop_source", ACC_ROW)
 
@@ -184,10 +184,10 @@ def _repeated(
 
 
 def _results(call: MicroCall, numbers: Numbers) -> Rows | None:
-    known = all_known(numbers, ("m", "n", "dst_stride"))
-    if known is None:
+    values = all_known(numbers, ("m", "n", "dst_stride"))
+    if values is None:
         return None
-    m, n, stride = known
+    m, n, stride = values
     size, split = size_of(call, 1), call.attributes.get("split")
     m, n = (m // 2 if split == "split_m" else m), (n // 2 if split == "split_n" else n)
     match call.attributes.get("layout"):
@@ -233,8 +233,8 @@ def _halves_and_flags(call: MicroCall, numbers: Numbers) -> Iterator[str]:
         yield f"{split} of {size}; allowed: a multiple of {unit}"
     flag = call.attributes.get("unit_flag")
     if flag is not None and call.attributes.get("layout") == "nz2dn" and stride != 1:
-        shown = "a stride that is no constant" if stride is None else stride
-        yield f"unit_flag({flag}) with nz2dn of {shown}; allowed: nz2dn of 1, or no unit_flag"
+        text = "a stride that is no constant" if stride is None else stride
+        yield f"unit_flag({flag}) with nz2dn of {text}; allowed: nz2dn of 1, or no unit_flag"
 
 
 def _unexecuted_stores(call: MicroCall, numbers: Numbers) -> Iterator[str]:

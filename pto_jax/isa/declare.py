@@ -560,17 +560,17 @@ class Instruction:
 
     def _effects(self) -> tuple[Effect, ...]:
         """The listed effects, and those that the roles of operands say that no listed one names."""
-        listed = self.traits.effects
+        effects = self.traits.effects
         if self.syntax != "tile" or self.traits.alias is not None:
-            return listed
-        named = {effect.operand for effect in listed}
+            return effects
+        named = {effect.operand for effect in effects}
         derived = (
             Effect(access, _MEMORY[o.kind], o.name)
             for o in self.operands
             if o.name not in named and o.kind in _MEMORY
             for access in _ACCESSES[o.role]
         )
-        return (*derived, *listed)
+        return (*derived, *effects)
 
     def _scratch_apart(self) -> Iterator[Apart]:
         """Scratch shares no bytes with other operands where it is written."""
@@ -584,9 +584,9 @@ class Instruction:
     def _results_apart(self) -> tuple[Apart, ...]:
         """Results of one operation share no bytes: nothing says which is written first."""
         tiles = [o.name for o in self.destinations if o.kind == "tile"]
-        listed = {(a.operand, other) for a in self.apart for other in a.others}
+        pairs = {(a.operand, other) for a in self.apart for other in a.others}
         derived = all_apart(tiles, RESULTS_APART, PROFILE_NAMES) if self.syntax == "tile" else ()
-        return tuple(a for a in derived if any((a.operand, other) not in listed for other in a.others))
+        return tuple(a for a in derived if any((a.operand, other) not in pairs for other in a.others))
 
     def apart_on(self, profile: ProfileName) -> tuple[tuple[str, str, Apart], ...]:
         """The pairs of operands that share no bytes on a profile, each with the statement that says so."""

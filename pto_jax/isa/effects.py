@@ -41,8 +41,8 @@ def _traits(name: str) -> Traits:
     structural = structural_traits(name)
     if structural is not None:
         return structural
-    declared = find(name) or find_micro(name)
-    return declared.traits if declared is not None else UNKNOWN
+    operation = find(name) or find_micro(name)
+    return operation.traits if operation is not None else UNKNOWN
 
 
 def operands_of(op: Op) -> Mapping[str, Value]:

@@ -203,8 +203,8 @@ def _saturation_meant(
 def _saturation_acting(types: Mapping[str, Type], mode: AttrValue, profile: Profile) -> AttrValue:
     """The mode in effect where one is given, None where every value is in range."""
     row = _pair(types, profile)
-    given = mode if isinstance(mode, SaturationMode) else None
-    return None if row is None else row.saturation(given, tmp="tmp" in types)
+    choice = mode if isinstance(mode, SaturationMode) else None
+    return None if row is None else row.saturation(choice, tmp="tmp" in types)
 
 
 def _break_rounding(types: Types, attrs: AttrMap, profile: Profile) -> bool:
@@ -227,9 +227,9 @@ def _rounding_effect(site: Site) -> Iterator[Finding]:
     if row is None or not isinstance(mode, RoundMode) or mode in (RoundMode.NONE, RoundMode.RINT):
         return
     if mode not in row.modes and row.fallback not in (None, mode):
-        listed = ", ".join(m.name for m in row.modes) or "none"
+        names = ", ".join(m.name for m in row.modes) or "none"
         acts = f"acts as {row.fallback.name} for {_where(site)}"
-        yield "dst", f"rmode {mode.name} {acts}; modes with an effect: {listed}"
+        yield "dst", f"rmode {mode.name} {acts}; modes with an effect: {names}"
 
 
 def _where(site: Site) -> str:

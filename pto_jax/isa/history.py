@@ -68,12 +68,12 @@ def unwritten(language: Language) -> Unwritten:
     return defaults
 
 
-def said(name: str, found: Mapping[str, AttrValue], language: Unwritten) -> dict[str, AttrValue]:
+def said(name: str, attributes: Mapping[str, AttrValue], language: Unwritten) -> dict[str, AttrValue]:
     """What an operation with some attributes says besides, in a version."""
     return {
         key: value
         for key, value, unless in language.get(name, ())
-        if key not in found and not any(other in found for other in unless)
+        if key not in attributes and not any(other in attributes for other in unless)
     }
 
 

@@ -127,9 +127,9 @@ def _gather_types(site: declare.Site) -> Iterator[declare.Finding]:
     if form == "compare":
         legal = list(_COMPARED.get(site.profile.name, ()))
     if src.name not in legal:
-        listed = ", ".join(legal) or "nothing (the form does not exist there)"
+        names = ", ".join(legal) or "nothing (the form does not exist there)"
         where = f"in the {form} form on {site.profile.name}"
-        yield "src", f"src has element type {src}; allowed {where}: {listed}"
+        yield "src", f"src has element type {src}; allowed {where}: {names}"
     elif form == "compare":
         if dst.name not in ("i32", "u32"):
             yield "dst", f"dst has element type {dst}; allowed for indices that are written: i32, u32"
@@ -529,9 +529,9 @@ def _offset_type(site: Site) -> Iterator[Finding]:
         if not d.is_integer:
             yield "indexes", f"indexes have element type {d}; allowed: an integer type"
         return
-    wanted = 32 if src.bits >= 32 else 16
-    if not d.is_integer or d.bits != wanted:
-        yield "indexes", f"indexes have element type {d}; allowed for {src}: i{wanted}, u{wanted}"
+    expected = 32 if src.bits >= 32 else 16
+    if not d.is_integer or d.bits != expected:
+        yield "indexes", f"indexes have element type {d}; allowed for {src}: i{expected}, u{expected}"
 
 
 @forbid("mask-given", "either indexes or maskPattern", invalid_if=irregular.with_or_without_pattern)
@@ -554,15 +554,15 @@ def _mask_region(site: Site) -> Iterator[Finding]:
     if not isinstance(pattern, MaskPattern) or "indexes" in site.values:
         return
     over_rows = site.attrs.get("axis") == ScatterAxis.SCATTER_COL
-    wanted = (
+    expected = (
         (None if rd is None else irregular.picked(pattern, rd), cd)
         if over_rows
         else (rd, None if cd is None else irregular.picked(pattern, cd))
     )
     fewer = site.profile.name in HARDWARE and pattern != MaskPattern.P1111
-    pairs = [(h, w) for h, w in zip((rs, cs), wanted, strict=True) if h is not None and w is not None]
+    pairs = [(h, w) for h, w in zip((rs, cs), expected, strict=True) if h is not None and w is not None]
     if any(h > w or (h < w and not fewer) for h, w in pairs):
-        places = f"{size(wanted[0])}x{size(wanted[1])} places of dst that {pattern.name} picks"
+        places = f"{size(expected[0])}x{size(expected[1])} places of dst that {pattern.name} picks"
         allowed = f"at most the {places}" if fewer else f"the {places}"
         yield "src", f"src has valid region {size(rs)}x{size(cs)}; allowed: {allowed}"
 

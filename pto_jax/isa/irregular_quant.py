@@ -56,9 +56,9 @@ QUANT_TYPE = Attribute("quant_type", QuantType, QuantType.INT8_SYM, "INT8_SYM or
 )
 def _quant_dst(site: Site) -> Iterator[Finding]:
     kind, d = site.attrs.get("quant_type"), element_type(site.types.get("dst"))
-    wanted = "u8" if kind == QuantType.INT8_ASYM else "i8"
-    if isinstance(kind, QuantType) and d is not None and d.name in ("i8", "u8") and d.name != wanted:
-        yield "dst", f"dst has element type {d} with {kind.name}; allowed: {wanted}"
+    expected = "u8" if kind == QuantType.INT8_ASYM else "i8"
+    if isinstance(kind, QuantType) and d is not None and d.name in ("i8", "u8") and d.name != expected:
+        yield "dst", f"dst has element type {d} with {kind.name}; allowed: {expected}"
 
 
 @forbid(
@@ -330,8 +330,8 @@ def _format(site: Site) -> Iterator[Finding]:
     if alg == ir.MxQuantAlg.HIF4:
         yield None, "mx_alg is HIF4; allowed: the four OCP and NV algorithms"
     elif (alg in FP4_ALGS) != ir.unpaired(d).packed:
-        wanted = "f4e2m1x2" if alg in FP4_ALGS else "i8"
-        yield "dst", f"dst has element type {d} with {alg.name}; allowed: {wanted}"
+        expected = "f4e2m1x2" if alg in FP4_ALGS else "i8"
+        yield "dst", f"dst has element type {d} with {alg.name}; allowed: {expected}"
 
 
 def _breaks_groups(types: Types, attrs: AttrMap, profile: Profile) -> bool:

@@ -91,8 +91,8 @@ def conversion(site: declare.Site) -> Iterator[declare.Finding]:
     if plain is not None and 0 < have[plain] <= want[plain]:
         have = (*have[:plain], want[plain], *have[plain + 1 :])
     if have != want:
-        listed = "x".join(map(str, want))
-        yield "dst", f"dst is {'x'.join(map(str, dst.conv.shape))}; allowed for src {src}: {listed}"
+        extents = "x".join(map(str, want))
+        yield "dst", f"dst is {'x'.join(map(str, dst.conv.shape))}; allowed for src {src}: {extents}"
 
 
 def converted(instruction: declare.Instruction, profile: profiles.Profile) -> Iterator[Sample]:

@@ -106,8 +106,8 @@ def _counts_type(site: Site) -> Iterator[Finding]:
     for name in ("src0Idx", "src1Idx", "dstIdx"):
         d = element_type(site.types.get(name))
         if d is not None and first is not None and (d.name not in _INDEX_TYPES or d != first):
-            listed = ", ".join(_INDEX_TYPES)
-            yield name, f"{name} has element type {d}; allowed: one type for all counts, of {listed}"
+            names = ", ".join(_INDEX_TYPES)
+            yield name, f"{name} has element type {d}; allowed: one type for all counts, of {names}"
 
 
 def _breaks_counts_given(types: Types, attrs: AttrMap, profile: Profile) -> bool:

@@ -28,19 +28,19 @@ def _holds(name: str, value: str) -> Constraint:
     def rule(site: Site) -> Iterator[Finding]:
         t, scalar = site.types.get(name), site.types.get(value)
         if isinstance(t, LocalArrayType):
-            wanted = t.dtype
+            expected = t.dtype
         elif isinstance(t, StructType):
             leaf = t.leaf(_path(site))
             if leaf is None:
-                listed = ", ".join(str(list(path)) for path, _ in t.leaves())
-                yield name, f"the path {list(_path(site))} in {t}; allowed, as it ends at a scalar: {listed}"
+                paths = ", ".join(str(list(path)) for path, _ in t.leaves())
+                yield name, f"the path {list(_path(site))} in {t}; allowed, as it ends at a scalar: {paths}"
                 return
-            wanted = leaf
+            expected = leaf
         else:
             yield name, f"{name} is {t}; allowed: an array or a structure of local storage"
             return
-        if isinstance(scalar, ScalarType) and scalar.dtype != wanted:
-            yield value, f"{value} has type {scalar}; allowed: {wanted}"
+        if isinstance(scalar, ScalarType) and scalar.dtype != expected:
+            yield value, f"{value} has type {scalar}; allowed: {expected}"
 
     return rule
 
@@ -64,15 +64,15 @@ def _indices(site: Site) -> Iterator[Finding]:
             yield "indices", f"index {n} of {extent} elements; allowed: 0 to {extent - 1}"
 
 
-def _kind(wanted: type[LocalArrayType] | type[StructType], name: str, words: str) -> Constraint:
+def _kind(expected: type[LocalArrayType] | type[StructType], name: str, words: str) -> Constraint:
     def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
-        types[name] = _STRUCT if wanted is LocalArrayType else _ARRAY
+        types[name] = _STRUCT if expected is LocalArrayType else _ARRAY
         return name == "result"
 
     @forbid(f"{name}-kind", words, source=_DIALECT, invalid_if=breaks)
     def rule(site: Site) -> Iterator[Finding]:
         t = site.types.get(name)
-        if t is not None and not isinstance(t, wanted):
+        if t is not None and not isinstance(t, expected):
             yield name, f"{name} is {t}; allowed: {words}"
 
     return rule

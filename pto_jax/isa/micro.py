@@ -90,9 +90,9 @@ def all_known(numbers: Numbers, names: Iterable[str]) -> tuple[int, ...] | None:
     >>> all_known({"m": 16, "n": None}, "m"), all_known({"m": 16, "n": None}, ("m", "n"))
     ((16,), None)
     """
-    found = [numbers.get(name) for name in names]
-    known = tuple(n for n in found if n is not None)
-    return known if len(known) == len(found) else None
+    values = [numbers.get(name) for name in names]
+    constants = tuple(n for n in values if n is not None)
+    return constants if len(constants) == len(values) else None
 
 
 class Rows(NamedTuple):

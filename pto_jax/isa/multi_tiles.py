@@ -285,8 +285,8 @@ def _types_agree(site: Site) -> Iterator[Finding]:
     t, result, sizes = site.tile("tile"), site.tile("result"), _sizes(site)
     if t is None or result is None or len(sizes) != 2:
         return
-    wanted = replace(t, rows=sizes[0], cols=sizes[1], v_row=result.v_row, v_col=result.v_col)
-    if result != wanted:
+    expected = replace(t, rows=sizes[0], cols=sizes[1], v_row=result.v_row, v_col=result.v_col)
+    if result != expected:
         yield (
             "result",
             f"the result is {result}, its source {t}; allowed: {sizes[0]}x{sizes[1]} and otherwise the "

@@ -30,17 +30,17 @@ def matrix(instructions: Iterable[Instruction], style: Style = "text") -> str:
 
     The element types of several type variables are joined with ``<-``.
     """
-    listed = list(instructions)
+    entries = list(instructions)
     if style == "json":
-        return json.dumps({i.name: _summary(i) for i in listed}, indent=1)
+        return json.dumps({i.name: _summary(i) for i in entries}, indent=1)
     if style == "markdown":
         header = ["instruction", "class", "status", "operands", *PROFILE_NAMES]
         cells = [
             [i.name, i.cls, status(i), operands_text(i), *(types_text(i, p) for p in PROFILE_NAMES)]
-            for i in listed
+            for i in entries
         ]
         return "\n".join(_markdown_table(header, cells))
-    return "\n".join(line for i in listed for line in _text_rows(i))
+    return "\n".join(line for i in entries for line in _text_rows(i))
 
 
 def _summary(i: Instruction) -> Json:
@@ -101,9 +101,9 @@ def types_text(instruction: Instruction, profile: ProfileName, limit: int = 20) 
         absent = any(c.rule == "types" and profile in c.profiles for c in instruction.constraints)
         return "-" if absent else "any"
     rows = instruction.types.get(profile, ())
-    shown = " ".join("<-".join(r) for r in rows[:limit])
+    text = " ".join("<-".join(r) for r in rows[:limit])
     more = f" ... ({len(rows)} combinations)" if len(rows) > limit else ""
-    return shown + more if rows else "-"
+    return text + more if rows else "-"
 
 
 def every_type(instruction: Instruction, profile: ProfileName) -> list[str]:

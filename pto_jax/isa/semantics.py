@@ -109,8 +109,8 @@ class Accuracy:
         >>> within({"f32": 1}).text
         'f32 1 ULP'
         """
-        listed = ", ".join(f"{d} {n} ULP" for d, n in self.ulp.items())
-        return listed or "exact: bits moved, or one rounding per documented step"
+        bounds = ", ".join(f"{d} {n} ULP" for d, n in self.ulp.items())
+        return bounds or "exact: bits moved, or one rounding per documented step"
 
 
 EXACT = Accuracy()

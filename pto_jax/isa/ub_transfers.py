@@ -115,10 +115,10 @@ def grouped(
     """The text of a grouped transfer: pointers, further operands, a burst, loops, and what follows."""
     loops = " ".join(f"(? loop ( $c{k} , $s{k} , $d{k} ) ?)" for k in range(1, LOOPS + 1))
     types = " ".join(f"(?t , loop !c{k} , !s{k} , !d{k} ?)" for k in range(1, LOOPS + 1))
-    shown = f"${first} , ${second} , {extra}$len nburst ( $n , $s , $d ) {after} {loops} {tail} {{}}"
+    text = f"${first} , ${second} , {extra}$len nburst ( $n , $s , $d ) {after} {loops} {tail} {{}}"
     typed = extra.replace("$", "!")
     behind = "(?t , !l2 ?)" if after else ""
-    return f"{shown} : !{first} , !{second} , {typed}!len , !n , !s , !d {behind} {types} {tail_types}"
+    return f"{text} : !{first} , !{second} , {typed}!len , !n , !s , !d {behind} {types} {tail_types}"
 
 
 def counts(call: MicroCall, numbers: Numbers) -> Iterator[str]:
@@ -152,10 +152,10 @@ def blocks(stride: str, *, looped: bool = False, unit: int = 32) -> RowsOf:
     """Bursts of blocks of ``unit`` bytes with gaps after them, ``looped`` inside loops over bytes."""
 
     def rows(call: MicroCall, numbers: Numbers) -> Rows | None:
-        known = all_known(numbers, ("n", "len", stride))
-        if known is None:
+        values = all_known(numbers, ("n", "len", stride))
+        if values is None:
             return None
-        n, length, gap = known
+        n, length, gap = values
         around = grouped_rows(stride)(call, numbers) if looped else None
         if looped and around is None:
             return None

@@ -72,19 +72,19 @@ def _meant(site: Site, group: str) -> str | None:
     """The numbers of a group that agree with the sizes of the view, as the program's language writes them."""
     view, t = site.values.get("view"), site.types.get("result")
     whole = site.shapes.get(view.name, ()) if view is not None else site.numbers("shape")
-    given = site.numbers(group)[: len(whole)]
+    values = site.numbers(group)[: len(whole)]
     dims = extents(t, len(whole)) or ()
     sizes = [d or 0 for d in (dims if len(dims) == len(whole) else whole)]
     numbers: list[int | None]
     if group == "strides":
-        known = [n for n in whole if n is not None]
-        numbers = [prod(known[i + 1 :]) if len(known) == len(whole) else None for i in range(len(whole))]
+        static = [n for n in whole if n is not None]
+        numbers = [prod(static[i + 1 :]) if len(static) == len(whole) else None for i in range(len(whole))]
     elif group == "offsets":
         room = [(n or 0) - size for n, size in zip(whole, sizes, strict=True)]
         if min(room, default=0) < 0:
             return None
         numbers = [
-            min(max(n or 0, 0), most) for n, most in zip((*given, *[0] * len(room)), room, strict=False)
+            min(max(n or 0, 0), most) for n, most in zip((*values, *[0] * len(room)), room, strict=False)
         ]
     else:
         numbers = [min(n, size) if n else size for n, size in zip(whole, sizes, strict=True)]
@@ -194,8 +194,8 @@ def _open_region(site: Site, operand: str) -> str | None:
         return f"{value} : {spelled(t.with_valid(None, None))}"
     shown = []
     for name, whole in (("valid_row", t.rows), ("valid_col", t.cols)):
-        number, given = site.constant(name), site.values[name].name
-        shown.append(given if number is None and given.isidentifier() else f"pto.constant({number or whole})")
+        number, size = site.constant(name), site.values[name].name
+        shown.append(size if number is None and size.isidentifier() else f"pto.constant({number or whole})")
     arguments = in_python(t.with_valid(t.rows, t.cols))
     return f"{value.name} = pto.alloc_tile({arguments}, valid=({', '.join(shown)}))"
 
@@ -472,8 +472,8 @@ def _fixed_window(site: declare.Site) -> Iterator[declare.Finding]:
     if not isinstance(sizes, tuple) or view is None:
         return
     if dims is not None and dims != sizes:
-        shown = "x".join(constraints.size(d) for d in dims)
-        got = f"the sizes are {'x'.join(map(str, sizes))}, the type says {shown}"
+        text = "x".join(constraints.size(d) for d in dims)
+        got = f"the sizes are {'x'.join(map(str, sizes))}, the type says {text}"
         yield "result", f"{got}; allowed: equal sizes"
     offsets = site.numbers("offsets")
     source = site.shapes.get(view.name) or extents(site.types.get("view"), len(sizes)) or ()

@@ -217,14 +217,14 @@ def _kernel(operation: MicroOperation, line: str) -> MicroKernel | None:
 
 def _plain(operation: MicroOperation, line: str) -> str:
     """The line on lanes of f32 where all its registers have one type and may have that one."""
-    found = {m[0] for m in _REGISTER.finditer(line)}
+    registers = {m[0] for m in _REGISTER.finditer(line)}
     if (
-        len(found) == 1
+        len(registers) == 1
         and "!pto.ptr" not in line
         and "f32" in operation.elements.get("T", ("f32",))
         and "vreg" in line.partition("->")[0]
     ):
-        logical = "vmi." in next(iter(found))
+        logical = "vmi." in next(iter(registers))
         lanes = 16 if logical else 64
         line = _REGISTER.sub(f"!pto.{'vmi.' if logical else ''}vreg<{lanes}xf32>", line)
         line = re.sub(r"!pto\.mask<b\d+>", "!pto.mask<b32>", line)

@@ -144,10 +144,10 @@ def straight_through(kernel: Callable[..., Any], reference: Callable[..., Any]) 
     @call.defjvp
     def _derivative(primals: Any, tangents: Any) -> tuple[Any, Any]:
         results = call(*primals)
-        wanted, moved = jax.jvp(lambda a, k: _arrays(reference(*a, **k)), primals, tangents)
-        if isinstance(kernel, Kernel) and len(results) == 1 and not isinstance(wanted, dict):
-            wanted, moved = (dict.fromkeys(results, x) for x in (wanted, moved))
-        return results, _matched(name, results, wanted, moved)
+        expected, moved = jax.jvp(lambda a, k: _arrays(reference(*a, **k)), primals, tangents)
+        if isinstance(kernel, Kernel) and len(results) == 1 and not isinstance(expected, dict):
+            expected, moved = (dict.fromkeys(results, x) for x in (expected, moved))
+        return results, _matched(name, results, expected, moved)
 
     def function(*args: Any, **kwargs: Any) -> Any:
         taken: Any = call(*jax.tree.map(lambda x: received(x, name), (args, kwargs)))
@@ -164,40 +164,40 @@ def _arrays(results: Any) -> Any:
     )
 
 
-def _matched(name: str, results: Any, wanted: Any, moved: Any) -> Any:
+def _matched(name: str, results: Any, expected: Any, moved: Any) -> Any:
     """The reference's tangents in the element types of the kernel's results."""
     structure: Any = jax.tree.structure(results)
-    if structure != jax.tree.structure(wanted):
+    if structure != jax.tree.structure(expected):
         raise DifferentiationError(
-            f"{name}: the reference gives {_shown(wanted)}, the kernel {_shown(results)}",
+            f"{name}: the reference gives {_shown(expected)}, the kernel {_shown(results)}",
             fix="a reference whose results have the kernel's structure",
         )
-    leaves = [jax.tree_util.tree_leaves_with_path(results), jax.tree.leaves(wanted), jax.tree.leaves(moved)]
+    leaves = [jax.tree_util.tree_leaves_with_path(results), jax.tree.leaves(expected), jax.tree.leaves(moved)]
     tangents = [_tangent(name, *each) for each in zip(*leaves, strict=True)]
     return jax.tree.unflatten(structure, tangents)
 
 
-def _tangent(name: str, result: tuple[Any, Any], wanted: Any, moved: Any) -> Any:
+def _tangent(name: str, result: tuple[Any, Any], target: Any, moved: Any) -> Any:
     path, value = result
     what = f"{name}: result{jax.tree_util.keystr(path)}"
-    found, given = jnp.result_type(value), jnp.result_type(wanted)
-    if np.shape(value) != np.shape(wanted):
+    actual, expected = jnp.result_type(value), jnp.result_type(target)
+    if np.shape(value) != np.shape(target):
         raise DifferentiationError(
-            f"{what} has shape {np.shape(value)}, the reference gives {np.shape(wanted)}",
+            f"{what} has shape {np.shape(value)}, the reference gives {np.shape(target)}",
             fix="a reference with results of the kernel's shapes",
         )
-    floats = [jnp.issubdtype(d, np.inexact) for d in (found, given)]
+    floats = [jnp.issubdtype(d, np.inexact) for d in (actual, expected)]
     if floats == [False, True]:
         raise DifferentiationError(
-            f"{what} is {found}, which has no derivative, the reference gives {given}",
+            f"{what} is {actual}, which has no derivative, the reference gives {expected}",
             fix="a kernel that gives floats, such as codes times their scale",
         )
     if floats == [True, False]:
         raise DifferentiationError(
-            f"{what} is {found}, the reference gives {given}, which has no derivative",
+            f"{what} is {actual}, the reference gives {expected}, which has no derivative",
             fix="a reference that gives floats",
         )
-    return moved.astype(found) if floats[0] else moved
+    return moved.astype(actual) if floats[0] else moved
 
 
 def _shown(results: Any) -> str:

@@ -114,11 +114,11 @@ def whole_along(what: str, x: Any, axes: Iterable[int], label: str) -> None:
     """ArgumentError where an array is sharded along axes whose elements belong to one result."""
     spec, axes = tuple(spec_of(x)), {a % x.ndim for a in axes}
     if names(spec[a] for a in axes):
-        wanted = ", ".join("None" if i in axes else repr(a) for i, a in enumerate(spec))
+        expected = ", ".join("None" if i in axes else repr(a) for i, a in enumerate(spec))
         raise ArgumentError(
             f"{what}: got {jax.typeof(x)}, sharded along {label}",
             allowed=f"whole along {label}",
-            fix=f"jax.sharding.reshard(..., jax.P({wanted}))",
+            fix=f"jax.sharding.reshard(..., jax.P({expected}))",
         )
 
 

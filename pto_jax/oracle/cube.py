@@ -85,13 +85,13 @@ def _stage(
     return ()
 
 
-def _copy_blocks(call: MicroCall, memory: Memory, first: str, second: str, **given: Any) -> tuple[()]:
+def _copy_blocks(call: MicroCall, memory: Memory, first: str, second: str, **values: Any) -> tuple[()]:
     """Bursts of blocks of 32 bytes; strides are gaps behind a burst, those of loops are bytes."""
-    length = signed(given["len"]) * ROW
-    around = loops_of(given["n"], given["s"], given["d"], given)[:-1]
-    source, target = (length + signed(given[stride]) * ROW for stride in "sd")
-    loops = [*around, (signed(given["n"]), source, target)]
-    copy(memory, given[first], given[second], length, loops, call)
+    length = signed(values["len"]) * ROW
+    around = loops_of(values["n"], values["s"], values["d"], values)[:-1]
+    source, target = (length + signed(values[stride]) * ROW for stride in "sd")
+    loops = [*around, (signed(values["n"]), source, target)]
+    copy(memory, values[first], values[second], length, loops, call)
     return ()
 
 
@@ -403,11 +403,11 @@ def _target_at(layout: str, value: int, shape: tuple[int, ...], stride: int) -> 
 
 
 @memory_rule("mte_l0c_l1", "mte_l0c_gm", "mte_l0c_ub")
-def _store(call: MicroCall, memory: Memory, src: Any, **given: Any) -> tuple[()]:
+def _store(call: MicroCall, memory: Memory, src: Any, **values: Any) -> tuple[()]:
     source, target = element(call, 0), element(call, 1)
-    for piece in pieces(call, **given):
+    for piece in pieces(call, **values):
         words = words_at(memory, src, piece.source_at, source)
-        result = Transform(call, memory, given).result(words, source, target)
+        result = Transform(call, memory, values).result(words, source, target)
         atomic = isinstance(piece.target, Pointer) and call.attributes.get("atomic")
         for at, row in _ordered(piece.target_at, result):
             if atomic:

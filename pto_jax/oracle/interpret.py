@@ -157,17 +157,17 @@ def _entry(program: ir.Program, name: str | None) -> ir.Function:
 def _arguments(function: ir.Function, values: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
     names = [v.name for v in function.args]
     if hasattr(values, "dtype"):
-        shown = f"({', '.join(names)}{',' if len(names) == 1 else ''})"
+        text = f"({', '.join(names)}{',' if len(names) == 1 else ''})"
         got = f"function {function.name}: got an array"
-        raise ArgumentError(got, allowed="the arguments by name, or as a sequence", fix=shown)
+        raise ArgumentError(got, allowed="the arguments by name, or as a sequence", fix=text)
     named = dict(values) if isinstance(values, Mapping) else dict(zip(names, values, strict=False))
     count = len(values)
     optional = {n for n in names if n in BLOCK_NUMBERS}
     if count > len(names) or not set(names) - optional <= set(named) <= set(names):
         what = ", ".join(map(str, named)) if isinstance(values, Mapping) else f"{count} arguments"
-        shown = ", ".join(names)
+        text = ", ".join(names)
         got = f"function {function.name}: got {what or 'nothing'}"
-        raise ArgumentError(got, allowed=f"({shown})", fix=f"({shown}{',' if len(names) == 1 else ''})")
+        raise ArgumentError(got, allowed=f"({text})", fix=f"({text}{',' if len(names) == 1 else ''})")
     return {**dict.fromkeys(optional), **named}
 
 

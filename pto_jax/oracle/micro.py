@@ -123,20 +123,20 @@ def execute(
 ) -> tuple[Operand, ...]:
     """The results of a micro-operation; NotExecutableError without a rule."""
     load_rules()
-    declared = find_micro(op.name)
-    values = declared.values(op) if declared is not None else {}
-    given = {name: contents(operand, values.get(name)) for name, operand in operands.items()}
+    operation = find_micro(op.name)
+    values = operation.values(op) if operation is not None else {}
+    values_in = {name: contents(operand, values.get(name)) for name, operand in operands.items()}
     with np.errstate(all="ignore"):
         if op.name in RULES:
-            results = RULES[op.name](call, *given.values())
+            results = RULES[op.name](call, *values_in.values())
         elif op.name in MEMORY_RULES:
-            results = MEMORY_RULES[op.name](call, machine.memory_of(op), **given)
+            results = MEMORY_RULES[op.name](call, machine.memory_of(op), **values_in)
         else:
             raise not_executable(op, "is not executed by the reference interpreter")
-    if declared is not None and declared.squeezes:
+    if operation is not None and operation.squeezes:
         lanes = call.results[0]
         assert isinstance(lanes, Lanes)
-        active = np.count_nonzero(given[declared.squeezes][:: 256 // lanes.lanes])
+        active = np.count_nonzero(values_in[operation.squeezes][:: 256 // lanes.lanes])
         machine.special["SQZN"] = active * lanes.dtype.word_bits // 8
     return tuple(result(v, words) for v, words in zip(op.results, results, strict=False))
 
@@ -151,12 +151,12 @@ def contents(operand: Operand, value: Value | None) -> Any:
     return np.int64(int(operand)) if d.kind == "index" else scalar_word(operand, d).reshape(())
 
 
-def result(value: Value, found: Any) -> Operand:
+def result(value: Value, words: Any) -> Operand:
     """What a name stands for after a rule."""
     if not isinstance(value.type, ScalarType):
-        return Register(found)
+        return Register(words)
     d = value.type.dtype
-    number = np.asarray(found).astype(d.word).reshape(1).view(d.numpy)[0]
+    number = np.asarray(words).astype(d.word).reshape(1).view(d.numpy)[0]
     return int(number) if not d.is_float else number
 
 

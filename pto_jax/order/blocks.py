@@ -72,15 +72,15 @@ class Meetings:
         """Arrive, wait, or both, as an operation says; ``core`` is the one whose pipes it orders."""
         order = effects.traits_of(op).order
         assert order is not None
-        wanted = _kind(op, member.kind)
-        key = (op.attrs.get("event"), wanted)
+        expected = _kind(op, member.kind)
+        key = (op.attrs.get("event"), expected)
         if order.role != "wait":
             self.arrivals.setdefault((key, member.name), []).append(self.arrival(op, core))
             self.changes += 1
         if order.role == "signal":
             return
         number = self.taken.get((key, member.name), 0)
-        taking = [m.name for m in self.members if not wanted or not m.kind or m.kind == wanted]
+        taking = [m.name for m in self.members if not expected or not m.kind or m.kind == expected]
         while any(len(self.arrivals.get((key, other), ())) <= number for other in taking):
             yield ForBlocks(op, ALL)
         self.taken[key, member.name] = number + 1
@@ -132,7 +132,7 @@ def launched(
                 del left[number]
                 meetings.changes += 1
         if waiting and meetings.changes == before:
-            raise ExecutionError([_stuck(n, w) for n, found in waiting.items() for w in found])
+            raise ExecutionError([_stuck(n, w) for n, wait in waiting.items() for w in wait])
 
 
 def _steps(
@@ -159,8 +159,8 @@ def _steps(
             go_on(machine, block, waiting)
 
 
-def _stuck(number: int | None, found: tuple[str, Waiting]) -> Diagnostic:
-    core, waiting = found
+def _stuck(number: int | None, wait: tuple[str, Waiting]) -> Diagnostic:
+    core, waiting = wait
     name = f"{prefix(number)}{core}".strip() or "core main"
     message = f"{name} waits for {waiting.what} for ever: not all of them come here as often"
     return waiting.op.error("deadlock", message)

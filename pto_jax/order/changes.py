@@ -340,10 +340,10 @@ def _compare(
                 Edge(change, effect, *ends, carried, entry.often[0], seen[static], of)  # type: ignore[arg-type]
             )
     tokens = [list(findings.tokens(j, f, r)) for j, f, r in zip(both, pair, assumed, strict=True)]
-    listed = Counter(_named(f, same.old) for f in (*found[0], *tokens[0]))
+    counts = Counter(_named(f, same.old) for f in (*found[0], *tokens[0]))
     for finding in (*found[1], *tokens[1]):
-        listed[_named(finding, same.new)] -= 1
-        if listed[_named(finding, same.new)] < 0:
+        counts[_named(finding, same.new)] -= 1
+        if counts[_named(finding, same.new)] < 0:
             changes.findings.append(finding)
 
 
@@ -366,17 +366,17 @@ def _missing(
 
 def _races(entry: _Found, races: Sequence[Finding], numbers: Mapping[int, int]) -> list[Finding]:
     """The findings about the clashes of an edge, first those between its own instructions and pipes."""
-    wanted = {(x.number, y.number, f"PIPE_{x.pipe.name}", f"PIPE_{y.pipe.name}") for x, y in entry.clashes}
+    expected = {(x.number, y.number, f"PIPE_{x.pipe.name}", f"PIPE_{y.pipe.name}") for x, y in entry.clashes}
     one, two = entry.one, entry.two
     own = one.number, two.number, f"PIPE_{one.pipe.name}", f"PIPE_{two.pipe.name}"
-    listed = []
+    texts = []
     for race in races:
         if race.second is not None and len(race.ops) == 2:
             first, second = (numbers.get(id(op), -1) for op in race.ops)
             key = first, second, race.first.pipe, race.second.pipe
-            if key in wanted:
-                listed.append((key != own, key[2:] != own[2:], race))
-    return [race for *_, race in sorted(listed, key=lambda entry: entry[:2])]
+            if key in expected:
+                texts.append((key != own, key[2:] != own[2:], race))
+    return [race for *_, race in sorted(texts, key=lambda entry: entry[:2])]
 
 
 def _named(finding: Finding, numbers: Mapping[int, int]) -> tuple[object, ...]:

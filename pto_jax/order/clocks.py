@@ -129,15 +129,15 @@ class Clocks:
     def complete(self, core: str, pipe: Pipe) -> Clock:
         """What is complete when a pipe has executed all it was given so far."""
         if pipe == Pipe.ALL:
-            found = list(self._clocks[self.agent(core, Pipe.S)])
+            clock = list(self._clocks[self.agent(core, Pipe.S)])
             for agent in self._of_core(core):
-                found = _joined(found, self._clocks[agent])
-                found[agent] = self._issued[agent]
-            return found
+                clock = _joined(clock, self._clocks[agent])
+                clock[agent] = self._issued[agent]
+            return clock
         agent = self.agent(core, pipe)
-        found = list(self._clocks[agent])
-        found[agent] = self._issued[agent]
-        return found
+        clock = list(self._clocks[agent])
+        clock[agent] = self._issued[agent]
+        return clock
 
     def issued(self, agent: int) -> int:
         """How many operations an agent was given so far."""

@@ -148,10 +148,10 @@ class ContentsRun(CourseRun):
 
     def used(self, op: Op, named: Named, operand: Operand) -> None:
         """An operand is read or written."""
-        found = self.place(operand)
-        if found is None:
+        here = self.place(operand)
+        if here is None:
             return
-        place, region = found
+        place, region = here
         ranges = self.within.get(place.space.loc, ())
         if all(end <= place.start or place.end <= start for start, end in ranges):
             return
@@ -223,12 +223,12 @@ class ContentsRun(CourseRun):
             if not same and known:
                 self.passed.add((last - 1, place))
 
-    def is_unchanged(self, op: Op, given: Mapping[str, Operand], operands: Mapping[str, Operand]) -> bool:
+    def is_unchanged(self, op: Op, before: Mapping[str, Operand], operands: Mapping[str, Operand]) -> bool:
         """Whether an operation copies elements onto themselves."""
         instruction = self.judged.resolved.of(op).instruction
         if instruction is None or instruction.moves != "copy":
             return False
-        src, dst = given.get("src"), given.get("dst")
+        src, dst = before.get("src"), before.get("dst")
         if not isinstance(src, TileRef) or not isinstance(dst, TileRef) or src.type.dtype != dst.type.dtype:
             return False
         storage, here = src.storage, self.region(dst)
@@ -254,16 +254,16 @@ class ContentsRun(CourseRun):
 
 
 def lost_values(
-    resolved: ResolvedProgram, function: Function, wanted: Iterable[Op], within: Ranges
+    resolved: ResolvedProgram, function: Function, expected: Iterable[Op], within: Ranges
 ) -> Callable[[Op, int, int], bool | None]:
     """Whether an operation replaces a value of bytes [start, end) of a buffer that is read later.
 
-    ``wanted`` are the operations in question, which use bytes ``within`` ranges. None: nothing is known, of
+    ``expected`` are the operations in question, which use bytes ``within`` ranges. None: nothing is known, of
     those that no course comes to, and of writes at places that only execution knows.
     """
     judged = judged_program(resolved)
     runs: list[ContentsRun] = []
-    room, left = _ROOM, {id(op) for op in wanted}
+    room, left = _ROOM, {id(op) for op in expected}
     for course in assumptions(resolved.program):
         if any(run.guesses.repeats(course) for run in runs):
             continue
@@ -274,7 +274,7 @@ def lost_values(
         left -= run.came_to if run.ended else set()
         if not run.guesses.used or (room < 0 and not left):
             break
-    lost = [found for run in runs for found in run.found()]
+    lost = [value for run in runs for value in run.found()]
     ended = [run for run in runs if run.ended and not run.micro]
 
     def replaces(op: Op, start: int, end: int) -> bool | None:

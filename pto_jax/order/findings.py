@@ -67,7 +67,7 @@ class Finding:
 
     def as_json(self) -> dict[str, object]:
         """The finding for JSON."""
-        found: dict[str, object] = {
+        fields: dict[str, object] = {
             "kind": self.kind,
             "first": self.first.as_json(),
             "second": self.second.as_json() if self.second is not None else None,
@@ -78,7 +78,7 @@ class Finding:
             "fix": self.diagnostic.fix or None,
         }
         more = {"mode": self.mode, "witness": self.witness}
-        return found | {key: text for key, text in more.items() if text}
+        return fields | {key: text for key, text in more.items() if text}
 
     def __str__(self) -> str:
         times = f" ({self.count} times)" if self.count > 1 else ""
@@ -96,14 +96,14 @@ def _place(op: Op, pipe: Pipe | None, core: str = "", value: str = "", access: s
 
 def races(judged: Judged, runs: Sequence[CourseRun]) -> Iterator[Finding]:
     """One finding for every two operations, in the order of the second ones."""
-    listed: dict[tuple[int, int, Pipe, Pipe], tuple[Race, int]] = {}
+    firsts: dict[tuple[int, int, Pipe, Pipe], tuple[Race, int]] = {}
     for run in runs:
         for key, race in run.clocks.races.items():
             pair = judged.orders[key[0]], judged.orders[key[1]], key[2], key[3]
-            first, count = listed.get(pair, (race, 0))
-            listed[pair] = first, count + run.clocks.counts[key]
+            first, count = firsts.get(pair, (race, 0))
+            firsts[pair] = first, count + run.clocks.counts[key]
     text = Text(free_events(judged), _scopes(judged))
-    for (one, two, *_), (race, count) in sorted(listed.items(), key=lambda item: (item[0][1], item[0][0])):
+    for (one, two, *_), (race, count) in sorted(firsts.items(), key=lambda item: (item[0][1], item[0][0])):
         yield _race(race, count, one >= two, text)
 
 
@@ -321,8 +321,8 @@ def _spelled(near: Op, name: str, *pipes: Pipe, event: int | None = None) -> str
         return f"pto.{name}({', '.join(map(repr, words))})"
     if span is not None and span.file.endswith(SUFFIXES):
         return f"{'pipe_' if event is None else ''}{name}({', '.join(words)});"
-    listed = ", ".join(f"<{word}>" for word in words)
-    return f"pto.{name} {listed}" if event is None else f"pto.{name}[{listed}]"
+    options = ", ".join(f"<{word}>" for word in words)
+    return f"pto.{name} {options}" if event is None else f"pto.{name}[{options}]"
 
 
 def between_blocks(judged: Judged, function: Function, runs: Sequence[CourseRun]) -> Iterator[Finding]:
@@ -390,7 +390,7 @@ class _Verdict:
         Other numbers may have one, as those of a table that names every flag once: execution decides.
         """
         courses = Counter(key for run in self.runs for key in run.signals.unmet - self.met)
-        waited = {key: told for run in self.runs for key, told in run.signals.waited.items()}
+        waited = {key: waits for run in self.runs for key, waits in run.signals.waited.items()}
         for key, count in courses.items():
             pair, op = waited[key]
             if self.is_elsewhere(pair) or any(run.signals.is_steered(pair) for run in self.runs):
@@ -422,12 +422,12 @@ class _Verdict:
 
     def doubled(self) -> Iterator[Finding]:
         """Tokens that are set while they are there."""
-        listed: dict[int, tuple[Pair, Op, Op, list[str]]] = {}
+        doubles: dict[int, tuple[Pair, Op, Op, list[str]]] = {}
         for run in self.runs:
             for key, (pair, op, earlier) in run.signals.doubled.items():
                 if not run.signals.doubts(pair):
-                    listed.setdefault(key, (pair, op, earlier, []))[3].append(str(run.course))
-        for pair, op, earlier, assumptions in listed.values():
+                    doubles.setdefault(key, (pair, op, earlier, []))[3].append(str(run.course))
+        for pair, op, earlier, assumptions in doubles.values():
             where = f" ({earlier.span})" if earlier.span else ""
             some = _where(assumptions) if len(assumptions) < len(self.runs) else ""
             message = (
@@ -441,12 +441,12 @@ class _Verdict:
 
     def leftover(self) -> Iterator[Finding]:
         """Tokens that are there where the function ends."""
-        listed: dict[int, tuple[Pair, Op, list[str]]] = {}
+        tokens: dict[int, tuple[Pair, Op, list[str]]] = {}
         for run in self.runs:
             for (pair, _), token in run.signals.present.items():
                 if not run.signals.doubts(pair):
-                    listed.setdefault(id(token.op), (pair, token.op, []))[2].append(str(run.course))
-        for pair, op, assumptions in listed.values():
+                    tokens.setdefault(id(token.op), (pair, token.op, []))[2].append(str(run.course))
+        for pair, op, assumptions in tokens.values():
             some = _where(assumptions) if len(assumptions) < len(self.runs) else ""
             message = (
                 f"sets a token that nothing waits for up to the end of @{self.function.name}{some}; allowed: "
@@ -457,7 +457,7 @@ class _Verdict:
 
     def brackets(self) -> Iterator[Finding]:
         """Buffer tokens that are taken twice, given back without being taken, or kept."""
-        found: dict[int, tuple[Op, str, Op | None]] = {}
+        problems: dict[int, tuple[Op, str, Op | None]] = {}
         for run in self.runs:
             for key, (op, earlier) in run.signals.nested.items():
                 what = (
@@ -465,11 +465,11 @@ class _Verdict:
                     if earlier is not None
                     else ("gives back a buffer token that its pipe does not hold")
                 )
-                found.setdefault(key, (op, what, earlier))
+                problems.setdefault(key, (op, what, earlier))
             for op in run.signals.open.values():
                 what = f"takes a buffer token that is held up to the end of @{self.function.name}"
-                found.setdefault(id(op), (op, what, None))
-        for op, what, earlier in found.values():
+                problems.setdefault(id(op), (op, what, None))
+        for op, what, earlier in problems.values():
             message = f"{what}; allowed: get_buf and rls_buf in turns for every pipe and buffer"
             missing = "try: one rls_buf behind every get_buf of the same class and buffer"
             pipe = effects.pipe_named(op.attrs.get("op_type"))
@@ -477,16 +477,16 @@ class _Verdict:
 
     def outside(self) -> Iterator[Finding]:
         """Numbers of flags that no pipe has, where a number of the program says them."""
-        found = {key: seen for run in self.runs for key, seen in run.signals.outside.items()}
+        places = {key: seen for run in self.runs for key, seen in run.signals.outside.items()}
         sure = not any(run.guesses.used for run in self.runs)
-        for op, number in found.values():
+        for op, number in places.values():
             yield _outside(op, number, "error" if sure else "warning")
 
     def stuck(self) -> Iterator[Finding]:
         """Cores that wait for each other for ever."""
-        found = {d: None for run in self.runs for d in run.signals.deadlock}
+        problems = {d: None for run in self.runs for d in run.signals.deadlock}
         by_place = {(op.span, op.name): op for op in self.judged.resolved.program.walk()}
-        for diagnostic in found:
+        for diagnostic in problems:
             op = by_place.get((diagnostic.span, diagnostic.instruction or ""))
             if op is not None:
                 missing = "try: as many signals or pushes on the other core as this one waits for"
@@ -498,12 +498,12 @@ class _Verdict:
 
     def kept(self) -> Iterator[Finding]:
         """Flags and slots for another core that it never takes; a pipe that is full stops its producer."""
-        listed: dict[int, tuple[str, int, Op, int]] = {}
+        tokens: dict[int, tuple[str, int, Op, int]] = {}
         for run in self.runs:
             for what, count, op in run.signals.kept() if not run.signals.deadlock else ():
                 if what != "free":
-                    listed.setdefault(id(op), (what, count, op, run.signals.slots))
-        for what, count, op, slots in listed.values():
+                    tokens.setdefault(id(op), (what, count, op, run.signals.slots))
+        for what, count, op, slots in tokens.values():
             full = what == "slot" and count > slots
             noun = "a slot that no core pops" if what == "slot" else "a flag that no core waits for"
             message = f"gives {noun} up to the end of @{self.function.name}, {count} times"
@@ -615,5 +615,5 @@ def _number(op: Op) -> object:
 def _where(assumptions: list[str]) -> str:
     """For which unknown numbers something happens."""
     *most, last = dict.fromkeys(assumptions)
-    shown = f"{', '.join(most)} or {last}" if most else last
-    return f" where numbers that only execution knows are {shown}"
+    text = f"{', '.join(most)} or {last}" if most else last
+    return f" where numbers that only execution knows are {text}"

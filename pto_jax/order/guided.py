@@ -31,13 +31,13 @@ _SMALL = (0, 1, 2, 5)
 
 def functions_of(program: Program, function: Function) -> tuple[Function, ...]:
     """A function and those that it calls."""
-    listed, pending = {function.name: function}, [function]
+    functions, pending = {function.name: function}, [function]
     while pending:
         for _, callee in calls(program, pending.pop()):
-            if callee.name not in listed:
-                listed[callee.name] = callee
+            if callee.name not in functions:
+                functions[callee.name] = callee
                 pending.append(callee)
-    return tuple(listed.values())
+    return tuple(functions.values())
 
 
 @dataclass(eq=False)
@@ -50,14 +50,14 @@ class Branches:
     @cached_property
     def arms(self) -> Mapping[Arm, frozenset[int]]:
         """Every choice that numbers of the text decide, with numbers that may lead there."""
-        found: dict[Arm, frozenset[int]] = {}
+        table: dict[Arm, frozenset[int]] = {}
         for function in functions_of(self.resolved.program, self.function):
             trace = Trace(self.resolved, function)
             for op in function.walk():
                 numbers = frozenset(number for _, number in trace.decisive(op))
                 if numbers:
-                    found |= {(id(op), arm): numbers for arm in choices(op)}
-        return found
+                    table |= {(id(op), arm): numbers for arm in choices(op)}
+        return table
 
     def courses(
         self, left: Collection[Arm], arguments: int, positions: Mapping[str, int]
@@ -70,8 +70,8 @@ class Branches:
         for i, number in enumerate(sorted({n for arm in left for n in self.arms[arm]})):
             yield Course((number,), (i % 2 == 0,), FURTHER // 2 + i % (FURTHER // 2))
         for arm in (arm for arm in self.arms if arm in left):
-            for i, told in enumerate(islice(self.paths(arm, positions), _PATHS)):
-                at = {positions[name]: number for name, number in told}
+            for i, course in enumerate(islice(self.paths(arm, positions), _PATHS)):
+                at = {positions[name]: number for name, number in course}
                 numbers = tuple(at.get(n, _USUAL) for n in range(arguments))
                 yield Course(numbers, (i % 2 == 0,), FURTHER + i)
         random, numbers = Random(0), (*sorted({n for near in self.arms.values() for n in near}), *_SMALL)
@@ -84,8 +84,8 @@ class Branches:
         trace = Trace(self.resolved, self.function)
         way = next(_way(self.function.body, arm[0]), ())
         near = [[pair for pair in trace.decisive(op) if pair[0] in positions] for op in way]
-        told = [dict.fromkeys(pairs) for pairs in near if pairs]
-        return product(*told) if len(told) > 1 else iter(())
+        conditions = [dict.fromkeys(pairs) for pairs in near if pairs]
+        return product(*conditions) if len(conditions) > 1 else iter(())
 
 
 def choices(op: Op) -> tuple[int | None, ...]:
@@ -111,14 +111,14 @@ def _cases(op: Op) -> tuple[int, ...]:
     return tuple(n for n in cases if isinstance(n, int)) if isinstance(cases, tuple) else ()
 
 
-def _way(body: Region, wanted: int) -> Iterator[tuple[Op, ...]]:
+def _way(body: Region, expected: int) -> Iterator[tuple[Op, ...]]:
     """The choices around an operation of a region, itself included."""
     for op in body.ops:
         own = (op,) if choices(op) else ()
-        if id(op) == wanted:
+        if id(op) == expected:
             yield own
         for region in op.regions:
-            for inner in _way(region, wanted):
+            for inner in _way(region, expected):
                 yield own + inner
 
 
@@ -153,8 +153,8 @@ class Trace:
             return
         if op.name.startswith("arith.cmpi"):
             for one, other in (op.ins, op.ins[::-1]):
-                wanted = self.number(op, other)
-                for near in () if wanted is None else (wanted - 1, wanted, wanted + 1):
+                expected = self.number(op, other)
+                for near in () if expected is None else (expected - 1, expected, expected + 1):
                     yield from self.back(one, near, op)
         elif op.name in ("arith.andi", "arith.ori", "arith.xori"):
             for part in op.ins:
@@ -162,43 +162,43 @@ class Trace:
 
     def number(self, op: Op, value: Value) -> int | None:
         """The number of an operand that the text says."""
-        found = self.resolved.facts(self.function).of(op).number(value)
-        return found if isinstance(found, int) else None
+        constant = self.resolved.facts(self.function).of(op).number(value)
+        return constant if isinstance(constant, int) else None
 
-    def back(self, value: Value, wanted: int, at: Op, deep: int = _DEEP) -> Iterator[tuple[str, int]]:
+    def back(self, value: Value, expected: int, at: Op, deep: int = _DEEP) -> Iterator[tuple[str, int]]:
         """What the number behind a value has to be so that the value is a wanted one."""
         if not deep or self.number(at, value) is not None:
             return
         op = self.made.get(value.name)
         if op is None or not op.name.startswith("arith."):
             if self.leaf in (None, value):
-                yield value.name, wanted
+                yield value.name, expected
         elif len(op.ins) == 1:
-            yield from self.back(op.ins[0], wanted, op, deep - 1)
+            yield from self.back(op.ins[0], expected, op, deep - 1)
         elif len(op.ins) == 2:
             one, number = op.ins[0], self.number(op, op.ins[1])
             if number is None and op.name in ("arith.addi", "arith.muli"):
                 one, number = op.ins[1], self.number(op, one)
-            found = None if number is None else _undone(op.name, wanted, number)
-            if found is not None:
-                yield from self.back(one, found, op, deep - 1)
+            target = None if number is None else _undone(op.name, expected, number)
+            if target is not None:
+                yield from self.back(one, target, op, deep - 1)
 
 
-def _undone(name: str, wanted: int, number: int) -> int | None:
+def _undone(name: str, expected: int, number: int) -> int | None:
     """The first operand of an operation on numbers that gives a wanted result, None where none is at hand."""
     match name:
         case "arith.addi":
-            return wanted - number
+            return expected - number
         case "arith.subi":
-            return wanted + number
+            return expected + number
         case "arith.muli":
-            return wanted // number if number and wanted % number == 0 else None
+            return expected // number if number and expected % number == 0 else None
         case "arith.divsi" | "arith.divui":
-            return wanted * number
+            return expected * number
         case "arith.remsi" | "arith.remui":
-            return wanted if 0 <= wanted < number else None
+            return expected if 0 <= expected < number else None
         case "arith.maxsi" | "arith.minsi" | "arith.maxui" | "arith.minui":
-            return wanted
+            return expected
         case _:
             return None
 
@@ -206,5 +206,5 @@ def _undone(name: str, wanted: int, number: int) -> int | None:
 def special_trips(resolved: ResolvedProgram, function: Function, op: Op) -> tuple[int, ...]:
     """The numbers of a loop's counter around which something in its body changes."""
     trace = Trace(resolved, function, op.regions[0].args[0])
-    found = {n for inner in op.walk() if inner is not op for _, n in trace.decisive(inner)}
-    return tuple(sorted(found))
+    trips = {n for inner in op.walk() if inner is not op for _, n in trace.decisive(inner)}
+    return tuple(sorted(trips))

@@ -55,20 +55,20 @@ def judge(
     """
     program = resolved.program
     judged = judged_program(resolved, as_written=as_written, vector=vector, inputs=inputs)
-    listed: list[Finding] = []
+    reports: list[Finding] = []
     for function in roots(program):
         if function.external:
             continue
         runs = courses(judged, function)
         if cut is not None and any(run.cut for run in runs):
             cut.append(function.name)
-        listed += findings.races(judged, runs)
+        reports += findings.races(judged, runs)
         if not program.fragment and not function.private:
-            listed += findings.tokens(judged, function, runs)
+            reports += findings.tokens(judged, function, runs)
         if grid > 1 and not program.fragment:
             several = [CourseRun(judged, r.course).run(function, _blocks(grid, r.length), grid) for r in runs]
-            listed += findings.between_blocks(judged, function, several)
-    return _once(listed)
+            reports += findings.between_blocks(judged, function, several)
+    return _once(reports)
 
 
 def _blocks(grid: int, length: int) -> tuple[int, ...]:
@@ -91,12 +91,12 @@ def judged_program(
     return Judged(resolved, cores_of(program), written, vector, dict(inputs or {}))
 
 
-def _once(listed: list[Finding]) -> list[Finding]:
+def _once(reports: list[Finding]) -> list[Finding]:
     """Findings of functions that share helpers, once each."""
-    found: dict[tuple[object, ...], Finding] = {}
-    for finding in listed:
-        found.setdefault((finding.kind, finding.diagnostic), finding)
-    return list(found.values())
+    firsts: dict[tuple[object, ...], Finding] = {}
+    for finding in reports:
+        firsts.setdefault((finding.kind, finding.diagnostic), finding)
+    return list(firsts.values())
 
 
 def courses(judged: Judged, function: Function) -> list[CourseRun]:
@@ -114,28 +114,28 @@ def _assumed(judged: Judged, function: Function) -> list[CourseRun]:
     Where the first numbers decide nothing, no others do but those that conditions compare with.
     """
     runs: list[CourseRun] = []
-    wanted = _flags(judged.resolved.program, function)
+    expected = _flags(judged.resolved.program, function)
     for tried, course in enumerate(assumptions(judged.resolved.program), 1):
         if not any(run.guesses.repeats(course) for run in runs):
             runs.append(CourseRun(judged, course).run(function))
-            wanted -= runs[-1].reached
+            expected -= runs[-1].reached
         if not runs[-1].guesses.used:
             return runs
-        if tried == _ALIKE and not (wanted or any(r.guesses.depends for r in runs)):
+        if tried == _ALIKE and not (expected or any(r.guesses.depends for r in runs)):
             break
         # The courses so far have no trip, a few and many: further ones of a long program show little more.
-        if tried == _MANY and not wanted and sum(r.length for r in runs) > _ROOM:
+        if tried == _MANY and not expected and sum(r.length for r in runs) > _ROOM:
             break
     else:
         for course in _further(runs[0].arguments):
-            if not wanted:
+            if not expected:
                 break
             if any(run.guesses.repeats(course) for run in runs):
                 continue
             run = CourseRun(judged, course).run(function)
-            if run.reached & wanted:
+            if run.reached & expected:
                 runs.append(run)
-                wanted -= run.reached
+                expected -= run.reached
     return runs
 
 
@@ -186,10 +186,10 @@ class Listing(NamedTuple):
 
 def listing(resolved: ResolvedProgram, function: Function, arguments: Mapping[str, int], at: int) -> Listing:
     """What a function executes with run-time numbers that are all ``ASSUMED[at]``."""
-    listed: list[Listed] = []
+    listings: list[Listed] = []
     course = Course((ASSUMED[at],), (at % 2 == 1,), at)
-    run = CourseRun(judged_program(resolved, inputs=arguments), course, listed=listed).run(function)
-    return Listing(listed, ASSUMED[at] if run.guesses.used else None, run.cut)
+    run = CourseRun(judged_program(resolved, inputs=arguments), course, listed=listings).run(function)
+    return Listing(listings, ASSUMED[at] if run.guesses.used else None, run.cut)
 
 
 def _further(arguments: int) -> Iterator[Course]:

@@ -55,13 +55,13 @@ class Judged:
 
     def known(self, op: Op) -> Known:
         """What the text says of an operation."""
-        found = self._known.get(id(op))
-        if found is None:
+        facts = self._known.get(id(op))
+        if facts is None:
             kind, profile = self.cores.get(id(op)), self.resolved.profile
             name = kind.name.lower() if kind is not None else ""
             on = profile.name if profile is not None else "a2a3"
-            found = self._known[id(op)] = known(self.resolved.of(op), on, name, id(op) in self.written)
-        return found
+            facts = self._known[id(op)] = known(self.resolved.of(op), on, name, id(op) in self.written)
+        return facts
 
     def __post_init__(self) -> None:
         self.orders = {id(op): i for i, op in enumerate(self.resolved.program.walk())}
@@ -74,12 +74,12 @@ class Judged:
 
     def special(self, op: Op) -> tuple[int, ...]:
         """The numbers of a loop's counter around which something in its body changes."""
-        found = self._special.get(id(op))
-        if found is None:
+        numbers = self._special.get(id(op))
+        if numbers is None:
             function = self._functions.get(id(op))
-            found = () if function is None else special_trips(self.resolved, function, op)
-            self._special[id(op)] = found
-        return found
+            numbers = () if function is None else special_trips(self.resolved, function, op)
+            self._special[id(op)] = numbers
+        return numbers
 
     @cached_property
     def _functions(self) -> dict[int, Function]:

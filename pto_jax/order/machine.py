@@ -79,21 +79,21 @@ class OrderMachine(NoStorage):
 
     def micro(self, op: ir.Op, call: MicroCall, operands: Mapping[str, Operand]) -> tuple[Operand, ...]:
         """Note the bytes that a micro-operation accesses, where they are known."""
-        declared = find_micro(op.name)
+        operation = find_micro(op.name)
         results = super().micro(op, call, operands)
-        if declared is None:
+        if operation is None:
             return results
         numbers = {name: self._number(value) for name, value in operands.items()}
-        for place in declared.places:
+        for place in operation.places:
             start = self._first_byte(operands.get(place.key))
             if start is not None:
-                found = touched(*start, place, call, numbers, operands.get("mask", operands.get("extra")))
-                if found is not None:
-                    self.accessed.append((place.access == "write", place.pointer, found))
+                regions = touched(*start, place, call, numbers, operands.get("mask", operands.get("extra")))
+                if regions is not None:
+                    self.accessed.append((place.access == "write", place.pointer, regions))
         self.after = after_of(operands)
         loads = self.scope is not None and any(not write for write, _, _ in self.accessed)
         own = self.scope.load if self.scope is not None and loads else 0
-        return results_of(op, declared, call, numbers, results, self.after | own)
+        return results_of(op, operation, call, numbers, results, self.after | own)
 
     def _number(self, value: Operand) -> int | None:
         kept = value is None or isinstance(value, TileRef | View | Pointer | LocalPointer | Register | tuple)
@@ -121,9 +121,9 @@ class OrderMachine(NoStorage):
             self._scalar(pointer, dtype, write=False)
             return self.guesses.leaf(dtype)
         self.touched.append((False, pointer))
-        given = self.inputs.get(pointer.buffer) if not dtype.is_float else None
-        if given is not None and isinstance(pointer.offset, int) and 0 <= pointer.offset < np.size(given):
-            return int(np.ravel(given)[pointer.offset])
+        data = self.inputs.get(pointer.buffer) if not dtype.is_float else None
+        if data is not None and isinstance(pointer.offset, int) and 0 <= pointer.offset < np.size(data):
+            return int(np.ravel(data)[pointer.offset])
         return self.guesses.leaf(dtype)
 
     def branch(self, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[Operand, ...]:
@@ -189,8 +189,8 @@ class OrderMachine(NoStorage):
             return self._own(type, ("tile", op.results[0].name if op.results else "", id(op)))
         if isinstance(address, Assumed):
             return Storage(Space(type.loc, self.core), address.generic, made=id(op))
-        known = self.known(address)
-        return Storage(Space(type.loc, self.core), known, made=id(op)) if known is not None else None
+        start = self.known(address)
+        return Storage(Space(type.loc, self.core), start, made=id(op)) if start is not None else None
 
     def rebind(self, op: ir.Op, ref: TileRef, type: ir.TileType, address: Scalar) -> Hashable:
         """The bytes at an address."""
@@ -272,9 +272,9 @@ class OrderMachine(NoStorage):
     def _scalar(self, pointer: LocalPointer, dtype: ir.DType, *, write: bool) -> None:
         """Note the bytes of an element on chip."""
         start = self._first_byte(pointer)
-        found = None if start is None else Region.of(*start, max(1, dtype.storage_bits // 8), [])
-        if found is not None:
-            self.scalars.append((write, found))
+        region = None if start is None else Region.of(*start, max(1, dtype.storage_bits // 8), [])
+        if region is not None:
+            self.scalars.append((write, region))
 
     def unknown(self, value: ir.Value) -> Operand:
         """What a name stands for that an operation gives which nothing executes."""

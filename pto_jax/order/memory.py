@@ -143,8 +143,8 @@ class Memory:
             for bar in buffer.bars:
                 around = f"[{bar.start}, {bar.end})"
                 line = [self.ops[n].span for n in (bar.first, bar.last)]
-                shown = "-".join(str(span.line) if span is not None else "?" for span in line)
-                yield f"  %{bar.name:<{width}} {around:>18} lines {shown:>9} |{self._bar(bar)}|"
+                text = "-".join(str(span.line) if span is not None else "?" for span in line)
+                yield f"  %{bar.name:<{width}} {around:>18} lines {text:>9} |{self._bar(bar)}|"
 
     def _bar(self, bar: Bar) -> str:
         """The part of the operations during which a tile has its bytes."""
@@ -153,10 +153,10 @@ class Memory:
         return "".join(_FULL if first <= i <= last else _EMPTY for i in range(COLUMNS))
 
 
-def _first_fit(taken: Sequence[Bar], size: int) -> int:
+def _first_fit(bars: Sequence[Bar], size: int) -> int:
     """The lowest address at which so many bytes are free."""
     start = 0
-    for bar in sorted(taken, key=lambda b: b.start):
+    for bar in sorted(bars, key=lambda b: b.start):
         if start + size <= bar.start:
             break
         start = max(start, -(-bar.end // ALIGNMENT) * ALIGNMENT)

@@ -103,12 +103,12 @@ class Guesses:
         if name == "arith.select" and not all(isinstance(v, int) for v in values[1:]):
             self.decisive |= _origin(args[:1])
             return args[1] if values[0] else args[2]
-        found, other = fold(name, values, source, result), fold(name, generic, source, result)
+        number, other = fold(name, values, source, result), fold(name, generic, source, result)
         doubts = [a.doubt for a in args if isinstance(a, Assumed)]
-        if found is None or other is None:
+        if number is None or other is None:
             return self.leaf(result, Doubt.UNSURE)
-        value = bool(found) if result == I1 else found
-        return Assumed(value, max(doubts), other, _origin(args)) if doubts else found
+        value = bool(number) if result == I1 else number
+        return Assumed(value, max(doubts), other, _origin(args)) if doubts else number
 
     def address(self, base: object, index: object, stride: object) -> object:
         """``base + index * stride`` where not all are integers."""
@@ -143,12 +143,12 @@ class Guesses:
         """How often a loop executes its body; mostly the same for the second values of its bounds."""
         bounds = (lower, upper, step)
         values, generic = ([n[at] if isinstance(n, Assumed) else n for n in bounds] for at in (0, 2))
-        found = _trips(*values)
+        count = _trips(*values)
         if any(isinstance(n, Assumed) for n in bounds):
             self.used = True
             self.decisive |= _origin(bounds)
-            self.depends |= found != _trips(*generic)
-        return found
+            self.depends |= count != _trips(*generic)
+        return count
 
 
 def _at(numbers: Sequence[int], at: int) -> int:
@@ -157,10 +157,10 @@ def _at(numbers: Sequence[int], at: int) -> int:
 
 def _origin(numbers: Sequence[object]) -> int:
     """The assumptions that some numbers come from."""
-    found = 0
+    origin = 0
     for number in numbers:
-        found |= number.of if isinstance(number, Assumed) else 0
-    return found
+        origin |= number.of if isinstance(number, Assumed) else 0
+    return origin
 
 
 def _trips(*bounds: object) -> int:

@@ -60,9 +60,9 @@ def known(resolved: ResolvedOp, profile: ProfileName, kind: str, written: bool) 
     if runs is None and not traits.calls:
         attrs = resolved.bound.attrs if resolved.bound is not None else op.attrs
         phases = effects.phases_of(op, resolved.values, attrs, profile)
-        made = [Step(phase, tuple(_operands(resolved, traits, phase))) for phase in phases]
+        parts = [Step(phase, tuple(_operands(resolved, traits, phase))) for phase in phases]
         # A step that uses nothing still hands its order on to the next one.
-        steps = tuple(made) if len(made) > 1 or any(step.operands for step in made) else ()
+        steps = tuple(parts) if len(parts) > 1 or any(step.operands for step in parts) else ()
     return Known(traits, effects.pipe_of(op), runs, kind, written, steps)
 
 

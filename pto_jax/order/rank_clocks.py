@@ -121,11 +121,11 @@ def acquired(wait: Waited, cell: Cell, notifies: Sequence[Notify], initial: int)
     if least is None:
         return []
     before = sum(m.value for m in others if m.value < 0 and _at(wait.clock, m.agent) >= m.epoch)
-    lacking, found = least - initial - before, []
+    lacking, clocks = least - initial - before, []
     positive = [m for m in others if m.value > 0]
     for agent in range(max((len(m.clock) for m in positive), default=0)):
-        found.append(_latest(agent, positive, lacking))
-    return found
+        clocks.append(_latest(agent, positive, lacking))
+    return clocks
 
 
 def _latest(agent: int, notifies: Sequence[Notify], lacking: int) -> int:
@@ -148,13 +148,13 @@ _HOLDS = {
 }
 
 
-def holds(compared: WaitCmp, found: int, value: int) -> bool:
+def holds(compared: WaitCmp, current: int, value: int) -> bool:
     """Whether a signal compares as wanted.
 
     >>> holds(WaitCmp.GE, 2, 1)
     True
     """
-    return bool(_HOLDS[compared](found, value))
+    return bool(_HOLDS[compared](current, value))
 
 
 def _mailbox(wait: Waited, notifies: Sequence[Notify]) -> Clock:

@@ -87,11 +87,11 @@ class VectorScope:
 
 def after_of(operands: Mapping[str, Operand]) -> int:
     """The accesses that the registers among operands are computed from."""
-    found = 0
+    position = 0
     for value in operands.values():
         if isinstance(value, Traced):
-            found |= value.after
-    return found
+            position |= value.after
+    return position
 
 
 def results_of(
@@ -103,14 +103,14 @@ def results_of(
     after: int,
 ) -> tuple[Operand, ...]:
     """The results of an operation with what its numbers say of them, and what they are computed from."""
-    made: list[Operand] = []
+    results: list[Operand] = []
     for name, value, operand in zip(declared.results, op.results, found, strict=False):
         known = declared.known[name](call, numbers) if name in declared.known else None
         if isinstance(operand, Register):
-            made.append(Traced(None, after, known if isinstance(value.type, MaskType) else None))
+            results.append(Traced(None, after, known if isinstance(value.type, MaskType) else None))
         else:
-            made.append(known if known is not None and isinstance(value.type, ScalarType) else operand)
-    return (*made, *found[len(made) :])
+            results.append(known if known is not None and isinstance(value.type, ScalarType) else operand)
+    return (*results, *found[len(results) :])
 
 
 def touched(

@@ -104,9 +104,9 @@ class Signals:
         """The waits between pipes with run-time numbers that lacked one."""
         return {key for key in self.lacking if self.waited[key][0] in self.numbered}
 
-    def stuck(self, found: Iterable[Diagnostic]) -> bool:
+    def stuck(self, problems: Iterable[Diagnostic]) -> bool:
         """Note that all cores wait for ever; whether that is what an execution ended with."""
-        self.deadlock = tuple(d for d in found if d.rule == "deadlock")
+        self.deadlock = tuple(d for d in problems if d.rule == "deadlock")
         return bool(self.deadlock)
 
     # -- operations ----------------------------------------------------------------------------------
@@ -176,9 +176,9 @@ class Signals:
         if role == "signal":
             self.numbers[pair, value] += 1
         elif value is not None:
-            taken = next((key for key in ((pair, value), (pair, None)) if self.numbers[key]), None)
-            self.numbers.subtract([taken] if taken is not None else [])
-            self.lacking |= {id(op)} if taken is None else set()
+            first = next((key for key in ((pair, value), (pair, None)) if self.numbers[key]), None)
+            self.numbers.subtract([first] if first is not None else [])
+            self.lacking |= {id(op)} if first is None else set()
 
     def _is(self, name: str) -> bool:
         profile = self.judged.resolved.profile
@@ -234,8 +234,8 @@ class Signals:
             pipes.add(instruction.pipe)
         for value in op.ins:
             operand = scope.find(value)
-            made = self.produced.get(value.name)
-            pipes |= {made} if made is not None else set()
+            source = self.produced.get(value.name)
+            pipes |= {source} if source is not None else set()
             if turn is not None and isinstance(operand, TileRef):
                 region = turn.region(operand)
                 pipes |= (

@@ -341,10 +341,10 @@ class CourseRun:
 
     def agrees(self) -> bool:
         """Whether the same trips are left out on all cores, so that the same ones meet."""
-        listed = list(self.shortened.values())
-        longest = max(listed, key=len, default=[])
-        everywhere = len(listed) in (0, len(self.meetings.members))
-        return everywhere and all(longest[: len(trips)] == trips for trips in listed)
+        listings = list(self.shortened.values())
+        longest = max(listings, key=len, default=[])
+        everywhere = len(listings) in (0, len(self.meetings.members))
+        return everywhere and all(longest[: len(trips)] == trips for trips in listings)
 
     def member(self, named: str, core: str) -> None:
         """Note a core that is followed; one that executes everything is known by the kinds of its parts."""
@@ -367,10 +367,10 @@ class CourseRun:
     ) -> list[Operand]:
         """The arguments of a core: numbers may tell the vector cores of a block apart."""
         apart = core.subblock > 0
-        known = {} if number is None else {BLOCK: number, BLOCKS: count, SUBBLOCK: core.subblock}
+        numbers = {} if number is None else {BLOCK: number, BLOCKS: count, SUBBLOCK: core.subblock}
         return [
-            known[a.name]
-            if a.name in known
+            numbers[a.name]
+            if a.name in numbers
             else self.guesses.leaf(None)._replace(value=o.value, of=o.of)
             if apart and isinstance(o, Assumed)
             else o
@@ -440,13 +440,13 @@ class CourseRun:
 
     def bytes_of(self, op: Op) -> Iterator[Use]:
         """The bytes that a micro-operation has accessed."""
-        declared, accessed = find_micro(op.name), self.machine.accessed
+        operation, accessed = find_micro(op.name), self.machine.accessed
         self.machine.accessed = []
-        if declared is None:
+        if operation is None:
             return
-        written, values = id(op) in self.judged.written, declared.values(op)
+        written, values = id(op) in self.judged.written, operation.values(op)
         for write, name, region in accessed:
-            yield Use(op, self.core, declared.pipe, str(values[name]), write, region, written)
+            yield Use(op, self.core, operation.pipe, str(values[name]), write, region, written)
 
     def on_chip(self, op: Op, written: bool) -> Iterator[Use]:
         """The elements of on-chip memory that the scalar unit has read or written."""
@@ -455,15 +455,15 @@ class CourseRun:
 
     def inside(self, op: Op, scope: VectorScope) -> None:
         """What an operation does inside a vector scope: a barrier, or accesses; nothing is inserted there."""
-        declared = find_micro(op.name)
-        if declared is not None:
-            kinds = declared.orders.get(str(next(iter(op.attrs.values()), "")))
+        operation = find_micro(op.name)
+        if operation is not None:
+            kinds = operation.orders.get(str(next(iter(op.attrs.values()), "")))
             if kinds is not None:
                 scope.barrier(*kinds)
-            values = declared.values(op)
+            values = operation.values(op)
             for write, name, region in self.machine.accessed:
                 if region.space.loc is not None:
-                    use = Use(op, self.core, declared.pipe, str(values[name]), write, region)
+                    use = Use(op, self.core, operation.pipe, str(values[name]), write, region)
                     for race in scope.use(use, ("vector", _ACCESS[write]), self.machine.after):
                         self.clocks.note(race)
         for use in self.on_chip(op, True):

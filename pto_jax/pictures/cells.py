@@ -262,13 +262,13 @@ def _described(cells: Cells, at: tuple[int, int], value: Any, letter: str, *, ou
     d, word = cells.dtype, int(cells.words[at])
     if d.pair_of:
         pair = plain(np.array([word & 15, word >> 4], np.uint8), unpaired(d))
-        shown = f"{pair[0]:g} and {pair[1]:g}"
+        text = f"{pair[0]:g} and {pair[1]:g}"
     else:
-        shown = f"{value:.7g}" if isinstance(value, float) else str(value)
+        text = f"{value:.7g}" if isinstance(value, float) else str(value)
     meaning = {"S": f": at the limit of {d}", "U": ": undefined"}.get(letter, "")
     if outside:
         meaning = ", outside the valid region"
-    return f"[{at[0]}, {at[1]}] {shown}, bits 0x{word:0{-(-d.bits // 4)}x}{meaning}"
+    return f"[{at[0]}, {at[1]}] {text}, bits 0x{word:0{-(-d.bits // 4)}x}{meaning}"
 
 
 def _legend(canvas: Canvas, cells: Cells, y: float) -> float:

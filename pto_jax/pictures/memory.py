@@ -175,11 +175,11 @@ def _plots(resolved: ResolvedProgram, target: Profile, function: Function) -> It
         yield plot
 
 
-def _bars(lifetimes: Lifetimes, found: Sequence[Need], loc: Loc) -> list[Bar]:
+def _bars(lifetimes: Lifetimes, needs: Sequence[Need], loc: Loc) -> list[Bar]:
     """The bars of the tiles of a memory, without places; a tile that takes turns is part of the first one."""
     spans: dict[int, list[tuple[int, int]]] = {}
     largest: dict[int, Tile] = {}
-    for k, need in enumerate(found):
+    for k, need in enumerate(needs):
         for i in bits(need.live):
             tile, turn = lifetimes.tiles[i], lifetimes.turns[i]
             if tile.type.loc != loc:

@@ -95,29 +95,29 @@ def timeline(
     return _draw(shortened(result, RUNS), label, len(result.runs), trace(result))
 
 
-def _missing(found: Schedule) -> str:
-    if not found.missing:
-        return f"{found.end:,.0f} cycles"
-    return f"{found.missing} of {found.instructions} instructions without a figure"
+def _missing(schedule: Schedule) -> str:
+    if not schedule.missing:
+        return f"{schedule.end:,.0f} cycles"
+    return f"{schedule.missing} of {schedule.instructions} instructions without a figure"
 
 
-def trace(found: Schedule) -> str:
+def trace(schedule: Schedule) -> str:
     """The schedule as Chrome trace events: a process per core, a thread per pipe, a flow per wait."""
-    rows = list(found.busy)
+    rows = list(schedule.busy)
     cores = list(dict.fromkeys(row.core for row in rows))
     events: list[dict[str, Any]] = []
     for row in rows:
         where = {"pid": cores.index(row.core), "tid": int(row.pipe)}
-        name = row.core or f"@{found.function}"
+        name = row.core or f"@{schedule.function}"
         events.append({"name": "process_name", "ph": "M", **where, "args": {"name": name}})
         events.append({"name": "thread_name", "ph": "M", **where, "args": {"name": row.pipe.name}})
-    for run in found.runs:
+    for run in schedule.runs:
         where = {"pid": cores.index(run.row.core), "tid": int(run.row.pipe)}
         args = {"line": run.span.line if run.span else None, "figure": run.figure}
         times = {"ts": run.start, "dur": run.end - run.start}
         events.append({"name": run.name, "ph": "X", **times, **where, "args": args})
-    for number, wait in enumerate(found.waits):
-        for run, phase in ((found.runs[wait.source], "s"), (found.runs[wait.target], "f")):
+    for number, wait in enumerate(schedule.waits):
+        for run, phase in ((schedule.runs[wait.source], "s"), (schedule.runs[wait.target], "f")):
             where = {"pid": cores.index(run.row.core), "tid": int(run.row.pipe)}
             at = run.end if phase == "s" else run.start
             events.append(
@@ -125,9 +125,9 @@ def trace(found: Schedule) -> str:
             )
     other = {
         "unit": "1 us is 1 cycle",
-        "model": found.model,
-        "profile": found.profile,
-        "without_figure": f"{found.missing} of {found.instructions}, {found.nominal:g} cycles each",
+        "model": schedule.model,
+        "profile": schedule.profile,
+        "without_figure": f"{schedule.missing} of {schedule.instructions}, {schedule.nominal:g} cycles each",
     }
     return json.dumps({"traceEvents": events, "otherData": other}) + "\n"
 
@@ -135,41 +135,41 @@ def trace(found: Schedule) -> str:
 # -- drawing -------------------------------------------------------------------------------------------
 
 
-def _draw(found: Schedule, label: str, runs: int, text: str) -> Timeline:
-    width = min(max(640.0, _LEFT + 26 * len(found.runs)), 1200.0)
+def _draw(schedule: Schedule, label: str, runs: int, text: str) -> Timeline:
+    width = min(max(640.0, _LEFT + 26 * len(schedule.runs)), 1200.0)
     canvas = Canvas(width, label)
-    canvas.text(12, 22, f"@{found.function} on {found.profile}", "title")
-    canvas.text(12, 38, f"model {found.model}, {_missing(found)}", "soft small")
-    busy = found.busy
+    canvas.text(12, 22, f"@{schedule.function} on {schedule.profile}", "title")
+    canvas.text(12, 38, f"model {schedule.model}, {_missing(schedule)}", "soft small")
+    busy = schedule.busy
     rows = {row: 64 + _ROW * i for i, row in enumerate(busy)}
-    scale = (width - _LEFT - 16) / max(found.end, 1)
+    scale = (width - _LEFT - 16) / max(schedule.end, 1)
     most = max(busy.values(), default=0)
     bottom = 64 + _ROW * len(rows)
     for row, y in rows.items():
         canvas.rect(_LEFT, y - 2, width - _LEFT - 16, _BAR + 4, "row", radius=3)
         bold = "bold" if busy[row] == most and most else ""
         canvas.text(_LEFT - 8, y + 14, str(row), bold, anchor="end")
-    _grid(canvas, found.end, scale, bottom)
-    for run in found.runs:
+    _grid(canvas, schedule.end, scale, bottom)
+    for run in schedule.runs:
         _bar(canvas, run, rows[run.row], scale)
-    for wait in binding(found):
-        source, target = found.runs[wait.source], found.runs[wait.target]
+    for wait in binding(schedule):
+        source, target = schedule.runs[wait.source], schedule.runs[wait.target]
         x0, x1 = _LEFT + source.end * scale, _LEFT + target.start * scale
         y0, y1 = rows[source.row] + _BAR / 2, rows[target.row] + _BAR / 2
         edge = (_BAR / 2 - 1) * (1 if y1 > y0 else -1)
         canvas.path(f"M{num(x0)} {num(y0 + edge)}L{num(x1)} {num(y1 - edge)}", "arrow", "waits")
-    return _closed(canvas, found, runs, bottom, text)
+    return _closed(canvas, schedule, runs, bottom, text)
 
 
-def _closed(canvas: Canvas, found: Schedule, runs: int, bottom: float, trace: str) -> Timeline:
+def _closed(canvas: Canvas, schedule: Schedule, runs: int, bottom: float, trace: str) -> Timeline:
     """The notes below the rows, and the picture."""
     entries = [
-        ("", words) for words in ("bold: the busiest pipe", "arrows: the waits that delay", *found.notes)
+        ("", words) for words in ("bold: the busiest pipe", "arrows: the waits that delay", *schedule.notes)
     ]
-    if found.missing:
-        entries.insert(0, ("outside", f"no figure in this model, drawn as {found.nominal:,.0f} cycles"))
-    if runs > len(found.runs):
-        entries.append(("", f"the first {len(found.runs)} of {runs} executions"))
+    if schedule.missing:
+        entries.insert(0, ("outside", f"no figure in this model, drawn as {schedule.nominal:,.0f} cycles"))
+    if runs > len(schedule.runs):
+        entries.append(("", f"the first {len(schedule.runs)} of {runs} executions"))
     picture = canvas.picture(canvas.legend(entries, bottom + 24) + 4)
     return Timeline(picture.svg, picture.label, trace)
 
@@ -320,16 +320,16 @@ _START = _Token(0, None)
 class _Execution:
     """One block: the streams of its cores, executed side by side."""
 
-    def __init__(self, resolved: ResolvedProgram, report: CostReport, found: Schedule) -> None:
-        self.resolved, self.found = resolved, found
+    def __init__(self, resolved: ResolvedProgram, report: CostReport, schedule: Schedule) -> None:
+        self.resolved, self.found = resolved, schedule
         self.functions = {id(op): f for f in resolved.program.functions for op in f.walk()}
         self.written = {f.name: is_as_written(f) for f in resolved.program.functions}
         self.cores = dict(_cores(resolved.program))
         self.classes = AliasClasses(resolved.program)
         self.cycles = dict(_cycles(resolved.program, report))
-        found.instructions, found.missing = len(self.cycles), list(self.cycles.values()).count(None)
+        schedule.instructions, schedule.missing = len(self.cycles), list(self.cycles.values()).count(None)
         known = [n for n in self.cycles.values() if n]
-        found.nominal = median(known) if known else _NOMINAL
+        schedule.nominal = median(known) if known else _NOMINAL
         self.ready: dict[Row, _Token] = defaultdict(lambda: _START)
         self.pending: dict[Row, list[int]] = defaultdict(list)
         self.tokens: dict[Hashable, deque[_Token]] = defaultdict(deque)
@@ -476,14 +476,14 @@ def _cores(program: Program) -> Iterator[tuple[int, KernelKind]]:
     yield from known.items()
 
 
-def binding(found: Schedule) -> Iterator[Wait]:
+def binding(schedule: Schedule) -> Iterator[Wait]:
     """The waits that decide when a run begins: those for the run that ends last."""
-    for wait in found.waits:
-        if found.runs[wait.source].end == found.runs[wait.target].start:
+    for wait in schedule.waits:
+        if schedule.runs[wait.source].end == schedule.runs[wait.target].start:
             yield wait
 
 
-def shortened(found: Schedule, most: int) -> Schedule:
+def shortened(schedule: Schedule, most: int) -> Schedule:
     """The first runs of a schedule and the waits among them."""
-    waits = [w for w in found.waits if w.target < most]
-    return replace(found, runs=found.runs[:most], waits=waits)
+    waits = [w for w in schedule.waits if w.target < most]
+    return replace(schedule, runs=schedule.runs[:most], waits=waits)

@@ -96,11 +96,11 @@ class _Reader:
     def __init__(self, path: str) -> None:
         self.path = path
 
-    def fail(self, place: str, found: object, allowed: str) -> NoReturn:
-        raise FileError(f"{self.path}: {place}: got {found!r}", allowed=f"{allowed}")
+    def fail(self, place: str, actual: object, allowed: str) -> NoReturn:
+        raise FileError(f"{self.path}: {place}: got {actual!r}", allowed=f"{allowed}")
 
-    def step(self, found: Any) -> Step:
-        given = self.object("the description", found, ("launches", "buffers", "profile"))
+    def step(self, entry: Any) -> Step:
+        given = self.object("the description", entry, ("launches", "buffers", "profile"))
         launches = given.get("launches")
         if not isinstance(launches, list) or not launches:
             self.fail("launches", launches, "a list of one launch or more")
@@ -114,14 +114,14 @@ class _Reader:
             profile,
         )
 
-    def object(self, place: str, found: Any, keys: Sequence[str] | None) -> dict[str, Any]:
+    def object(self, place: str, entry: Any, keys: Sequence[str] | None) -> dict[str, Any]:
         allowed = "an object" + (f" with {', '.join(keys)}" if keys else "")
-        if not isinstance(found, dict):
-            self.fail(place, found, allowed)
-        other = [key for key in found if keys is not None and key not in keys]
+        if not isinstance(entry, dict):
+            self.fail(place, entry, allowed)
+        other = [key for key in entry if keys is not None and key not in keys]
         if other:
             self.fail(f"a key of {place}", other[0], ", ".join(keys or ()))
-        return found
+        return entry
 
     def launch(self, place: str, found: Any) -> Launch:
         given = self.object(place, found, ("kernel", "arguments", "blocks", "entry"))
@@ -144,19 +144,19 @@ class _Reader:
             entry,
         )
 
-    def argument(self, place: str, found: Any) -> Part | float:
-        if isinstance(found, str):
-            return Part(found)
-        if isinstance(found, int | float):
-            return found
-        given = self.object(place, found, ("buffer", "offset"))
+    def argument(self, place: str, entry: Any) -> Part | float:
+        if isinstance(entry, str):
+            return Part(entry)
+        if isinstance(entry, int | float):
+            return entry
+        given = self.object(place, entry, ("buffer", "offset"))
         buffer, offset = given.get("buffer"), given.get("offset", 0)
         if not isinstance(buffer, str) or not is_number(offset, 0):
-            self.fail(place, found, 'a buffer, {"buffer": name, "offset": elements}, or a number')
+            self.fail(place, entry, 'a buffer, {"buffer": name, "offset": elements}, or a number')
         return Part(buffer, offset)
 
-    def buffer(self, place: str, found: Any) -> tuple[DType, tuple[int, ...]]:
-        given = self.object(place, found, ("shape", "type"))
+    def buffer(self, place: str, entry: Any) -> tuple[DType, tuple[int, ...]]:
+        given = self.object(place, entry, ("shape", "type"))
         shape = given.get("shape")
         if not isinstance(shape, list) or not all(is_number(n, 1) for n in shape):
             self.fail(f"{place}.shape", shape, "a list of extents")
@@ -184,8 +184,8 @@ def read_plan(
     :func:`pto_jax.compile`; or ``"host_barrier"``), ``shared`` (windows, by the names of buffers) and
     ``profile``. FileError for a file that cannot be read or says something else.
     """
-    found, plan = _described(path), _Plan(Path(path))
-    given = plan.object("the plan", found, _PLAN)
+    description, plan = _described(path), _Plan(Path(path))
+    given = plan.object("the plan", description, _PLAN)
     count = ranks if ranks is not None else given.get("ranks")
     if not isinstance(count, int) or isinstance(count, bool):
         plan.fail("ranks", count, "a number, or --ranks N")
@@ -204,21 +204,21 @@ class _Plan:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def fail(self, place: str, found: object, allowed: str) -> NoReturn:
-        raise FileError(f"{self.path}: {place}: got {found!r}", allowed=allowed)
+    def fail(self, place: str, actual: object, allowed: str) -> NoReturn:
+        raise FileError(f"{self.path}: {place}: got {actual!r}", allowed=allowed)
 
-    def object(self, place: str, found: Any, keys: tuple[str, ...]) -> dict[str, Any]:
-        if not isinstance(found, dict):
-            self.fail(place, found, "an object")
-        other = [key for key in found if keys and key not in keys]
+    def object(self, place: str, entry: Any, keys: tuple[str, ...]) -> dict[str, Any]:
+        if not isinstance(entry, dict):
+            self.fail(place, entry, "an object")
+        other = [key for key in entry if keys and key not in keys]
         if other:
             self.fail(f"a key of {place}", other[0], ", ".join(keys))
-        return found
+        return entry
 
-    def names(self, place: str, found: Any) -> tuple[str, ...]:
-        if not isinstance(found, list) or not all(isinstance(n, str) for n in found):
-            self.fail(place, found, "a list of names")
-        return tuple(found)
+    def names(self, place: str, entry: Any) -> tuple[str, ...]:
+        if not isinstance(entry, list) or not all(isinstance(n, str) for n in entry):
+            self.fail(place, entry, "a list of names")
+        return tuple(entry)
 
     def launch(self, place: str, found: Any, ranks: int, profile: Any) -> Any:
         """A kernel with what its arguments are, or a meeting of all ranks."""
@@ -250,9 +250,9 @@ class _Plan:
         except ArgumentError as error:
             raise FileError(f"{self.path}: {place}{error}") from None
 
-    def peers(self, place: str, found: Any) -> Mapping[str, Any]:
+    def peers(self, place: str, entry: Any) -> Mapping[str, Any]:
         """Arguments that are parts of other ranks: ``["x", 1]`` or ``["x", [1, 0]]``."""
-        given = self.object(f"{place}.peers", found, ())
+        given = self.object(f"{place}.peers", entry, ())
         for name, one in given.items():
             if not isinstance(one, list) or len(one) != 2:
                 self.fail(f"{place}.peers.{name}", one, '["x", R] or ["x", [R, ...]]')

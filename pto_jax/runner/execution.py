@@ -197,8 +197,8 @@ def _subblocks(kernel: Kernel) -> int:
 
 def _execute(kernel: Kernel, given: Mapping[str, Any], executor: str) -> Mapping[str, Any]:
     if executor == "engine":
-        found: Mapping[str, Any] = kernel(**given)
-        return found
+        results: Mapping[str, Any] = kernel(**given)
+        return results
     return oracle.run(
         kernel.program,
         dict(given),
@@ -211,14 +211,14 @@ def _execute(kernel: Kernel, given: Mapping[str, Any], executor: str) -> Mapping
 
 def _arguments(place: str, kernel: Kernel, launch: Launch) -> dict[str, Part | float]:
     """What each argument is given, but for those that say which block is executed."""
-    wanted = [a.name for a in kernel.arguments if a.name not in (BLOCK, BLOCKS, SUBBLOCK)]
+    expected = [a.name for a in kernel.arguments if a.name not in (BLOCK, BLOCKS, SUBBLOCK)]
     listed = launch.arguments
-    given = dict(listed) if isinstance(listed, Mapping) else dict(zip(wanted, listed, strict=False))
+    given = dict(listed) if isinstance(listed, Mapping) else dict(zip(expected, listed, strict=False))
     count = len(listed)
-    if count != len(wanted) or set(given) != set(wanted):
+    if count != len(expected) or set(given) != set(expected):
         got = ", ".join(listed) if isinstance(listed, Mapping) else f"{count}"
-        fix = json.dumps({"arguments": {n: _described(given.get(n, "...")) for n in wanted}})[1:-1]
-        allowed = f"{len(wanted)}: {', '.join(wanted)}"
+        fix = json.dumps({"arguments": {n: _described(given.get(n, "...")) for n in expected}})[1:-1]
+        allowed = f"{len(expected)}: {', '.join(expected)}"
         raise ArgumentError(f"{place}: arguments: got {got}", allowed=allowed, fix=fix)
     return given
 

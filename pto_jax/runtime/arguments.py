@@ -214,11 +214,11 @@ def extents(array: Any, dtype: DType) -> tuple[int, ...]:
     return (*lead, last * 2 if dtype.packed else last)
 
 
-def _prepare_tile(what: str, t: TileType, given: Any) -> tiles.Tile:
-    if isinstance(given, tiles.Tile):
-        value = given.single(what)
+def _prepare_tile(what: str, t: TileType, argument: Any) -> tiles.Tile:
+    if isinstance(argument, tiles.Tile):
+        value = argument.single(what)
     else:
-        array = conversion.as_array(given, t.dtype, what)
+        array = conversion.as_array(argument, t.dtype, what)
         if np.shape(array) != t.shape:
             raise _misshapen(what, array, t, t.shape)
         value = tiles.tile(array, type=t if t.is_static else t.with_valid(t.rows, t.cols))

@@ -58,12 +58,12 @@ def as_array(x: Any, dtype: DType, what: str, allowed: str = interchange.ALLOWED
         return _converted(x, dtype, what)
     original, x = x, settled(x)
     if not accepts(dtype, np.dtype(x.dtype)):
-        wanted, narrowed = np.dtype(dtype.numpy).name, _narrowing(original, dtype)
+        expected, narrowed = np.dtype(dtype.numpy).name, _narrowing(original, dtype)
         number = what.rpartition("argument ")[2].strip("'")
         raise ArgumentError(
             f"{what}: got an array of {np.dtype(x.dtype).name}",
-            allowed=f"{dtype.name} (array type {wanted} or raw {dtype.word.name}){narrowed}",
-            fix="" if narrowed else f'{number if number.isidentifier() else "x"}.astype("{wanted}")',
+            allowed=f"{dtype.name} (array type {expected} or raw {dtype.word.name}){narrowed}",
+            fix="" if narrowed else f'{number if number.isidentifier() else "x"}.astype("{expected}")',
         )
     _nothing_wraps(original, what)
     return x
@@ -92,7 +92,7 @@ def _narrowing(x: Any, dtype: DType) -> str:
     return f"; JAX narrows 64-bit arrays unless jax_enable_x64 is set{seen}; {_X64}"
 
 
-def _converted(x: Any, dtype: DType, what: str, wanted: str = "") -> np.ndarray[Any, Any]:
+def _converted(x: Any, dtype: DType, what: str, expected: str = "") -> np.ndarray[Any, Any]:
     """Python numbers, nested or not, as an array of ``dtype``; only rounding may change a value."""
     try:
         numbers = np.asarray(x)
@@ -115,7 +115,7 @@ def _converted(x: Any, dtype: DType, what: str, wanted: str = "") -> np.ndarray[
                 fix = f"np.asarray(..., np.{dtype.numpy.name})"
         if isinstance(x, float) and math.isfinite(x):
             fix = f"int({x!r})"
-        raise ArgumentError(f"{what}: got {kind}", allowed=wanted or dtype.name, fix=fix)
+        raise ArgumentError(f"{what}: got {kind}", allowed=expected or dtype.name, fix=fix)
     with np.errstate(over="ignore"):
         array = numbers.astype(dtype.numpy)
     if dtype.numpy.kind in "biu":
@@ -187,8 +187,8 @@ def to_words(x: Any, dtype: DType, elements: bool = False) -> Array:
     words = np.array(x if x.dtype == np.bool_ else x.view(dtype.word), dtype.word)
     if elements and dtype.packed:
         words &= dtype.word.type((1 << dtype.bits) - 1)
-    made: Array = jax.device_put(words)
-    return made
+    array: Array = jax.device_put(words)
+    return array
 
 
 @partial(jax.jit, static_argnums=(1, 2))

@@ -54,10 +54,10 @@ def _tied_jvp(name: str, primals: tuple[Any, ...], tangents: tuple[Any, ...]) ->
     def tangent(output: Array) -> Array:
         if not used:
             return jnp.zeros_like(output)
-        made: Array = _undefined.bind(
+        tangents: Array = _undefined.bind(
             *used.values(), aval=jax.typeof(output), name=name, arguments=tuple(used)
         )
-        return made
+        return tangents
 
     return outputs, {n: tangent(output) for n, output in outputs.items()}
 

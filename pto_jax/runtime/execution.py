@@ -359,10 +359,10 @@ def warn_once(key: tuple[object, ...], messages: Sequence[str | Diagnostic]) -> 
 
 def warn_of(findings: Sequence[Diagnostic], key: tuple[object, ...]) -> None:
     """The verifier's warnings about a program that is compiled, the first few of many."""
-    listed: list[str | Diagnostic] = [*findings[:_LISTED]]
+    lines: list[str | Diagnostic] = [*findings[:_LISTED]]
     if len(findings) > _LISTED:
-        listed.append(f"{len(findings) - _LISTED} more warnings; pto.verify lists all")
-    warn_once(key, listed)
+        lines.append(f"{len(findings) - _LISTED} more warnings; pto.verify lists all")
+    warn_once(key, lines)
 
 
 def _users_level() -> int:

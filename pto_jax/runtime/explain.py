@@ -176,7 +176,7 @@ def _columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 
 def _section(title: str, lines: Iterator[str]) -> Iterator[str]:
     """A title with its lines; nothing where there are none."""
-    listed = list(lines)
-    if listed:
+    rows = list(lines)
+    if rows:
         yield f"{title}:"
-        yield from (f"  {line}" for line in listed)
+        yield from (f"  {line}" for line in rows)

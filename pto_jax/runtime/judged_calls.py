@@ -76,21 +76,21 @@ def _judged(traced: Any, leaves: Sequence[Any]) -> Judged | None:
     results, report = map(jax.tree.structure, traced.out_info)
     first, rules = (len(jax.tree.leaves(part)) for part in traced.out_info)
     jaxpr: ClosedJaxpr = traced.jaxpr
-    wanted, others = [False] * first + [True] * rules, [True] * first + [False] * rules
-    needed = inputs(jaxpr.jaxpr, wanted)
+    target, others = [False] * first + [True] * rules, [True] * first + [False] * rules
+    needed = inputs(jaxpr.jaxpr, target)
     arrays = any(n and x.ndim for n, x in zip(needed, leaves, strict=True))
     if not rules or arrays or jaxpr.effects:
         return None
 
     @jax.jit
     def pto(*args: Any) -> Any:
-        found = evaluate(jaxpr, jax.tree.leaves(args), others)
-        return jax.tree.unflatten(results, found[:first])
+        values = evaluate(jaxpr, jax.tree.leaves(args), others)
+        return jax.tree.unflatten(results, values[:first])
 
-    def of_numbers(numbers: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
+    def of_numbers(numbers: Sequence[Any], expected: Sequence[bool]) -> list[Any]:
         rest = iter(numbers)
-        found = evaluate(jaxpr, [next(rest) if n else None for n in needed], wanted)
-        return found[first:]
+        results = evaluate(jaxpr, [next(rest) if n else None for n in needed], expected)
+        return results[first:]
 
     @jax.jit
     def judge(*numbers: Any) -> Any:
@@ -99,7 +99,7 @@ def _judged(traced: Any, leaves: Sequence[Any]) -> Judged | None:
 
     @jax.jit
     def judge_in_full(*numbers: Any) -> Any:
-        return jax.tree.unflatten(report, of_numbers(numbers, wanted))
+        return jax.tree.unflatten(report, of_numbers(numbers, target))
 
     return Judged(pto, judge, judge_in_full, tuple(i for i, n in enumerate(needed) if n))
 
@@ -108,13 +108,13 @@ def _judged(traced: Any, leaves: Sequence[Any]) -> Judged | None:
 Needed: TypeAlias = "list[bool]"
 
 
-def inputs(jaxpr: Jaxpr, wanted: Sequence[bool]) -> Needed:
+def inputs(jaxpr: Jaxpr, expected: Sequence[bool]) -> Needed:
     """Which arguments of a trace its wanted results need."""
-    live = _live(jaxpr, wanted)[1]
+    live = _live(jaxpr, expected)[1]
     return [v in live for v in jaxpr.invars]
 
 
-def evaluate(traced: ClosedJaxpr, values: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
+def evaluate(traced: ClosedJaxpr, values: Sequence[Any], expected: Sequence[bool]) -> list[Any]:
     """The wanted results of a trace, from the arguments that they need; None for the other ones."""
     jaxpr = traced.jaxpr
     environment: dict[Any, Any] = dict(zip(jaxpr.constvars, traced.consts, strict=True))
@@ -123,15 +123,15 @@ def evaluate(traced: ClosedJaxpr, values: Sequence[Any], wanted: Sequence[bool])
     def read(v: Any) -> Any:
         return v.val if isinstance(v, Literal) else environment.get(v)
 
-    for eqn, outputs in _live(jaxpr, wanted)[0]:
+    for eqn, outputs in _live(jaxpr, expected)[0]:
         results = _evaluated(eqn, [read(v) for v in eqn.invars], outputs)
         environment.update(zip(eqn.outvars, results, strict=True))
-    return [read(v) if w else None for v, w in zip(jaxpr.outvars, wanted, strict=True)]
+    return [read(v) if w else None for v, w in zip(jaxpr.outvars, expected, strict=True)]
 
 
-def _live(jaxpr: Jaxpr, wanted: Sequence[bool]) -> tuple[list[tuple[Any, Needed]], set[Any]]:
+def _live(jaxpr: Jaxpr, expected: Sequence[bool]) -> tuple[list[tuple[Any, Needed]], set[Any]]:
     """The equations that wanted results need, each with its needed results, and the variables they need."""
-    live = {v for v, w in zip(jaxpr.outvars, wanted, strict=True) if w and not isinstance(v, Literal)}
+    live = {v for v, w in zip(jaxpr.outvars, expected, strict=True) if w and not isinstance(v, Literal)}
     equations = []
     for eqn in reversed(jaxpr.eqns):
         outputs = [v in live for v in eqn.outvars]
@@ -142,23 +142,23 @@ def _live(jaxpr: Jaxpr, wanted: Sequence[bool]) -> tuple[list[tuple[Any, Needed]
     return equations[::-1], live
 
 
-def _operands(eqn: Any, wanted: Needed) -> Needed:
+def _operands(eqn: Any, expected: Needed) -> Needed:
     """Which operands of an equation its wanted results need."""
     p = eqn.params
     match _kind(eqn):
         case "jit":
-            return inputs(p["jaxpr"].jaxpr, wanted)
+            return inputs(p["jaxpr"].jaxpr, expected)
         case "cond":
-            branches = [inputs(b.jaxpr, wanted) for b in p["branches"]]
+            branches = [inputs(b.jaxpr, expected) for b in p["branches"]]
             return [True, *map(any, zip(*branches, strict=True))]
         case "while":
-            carried = _carried_while(p, wanted)
+            carried = _carried_while(p, expected)
             condition = inputs(p["cond_jaxpr"].jaxpr, [True])[: p["cond_nconsts"]]
             return condition + inputs(p["body_jaxpr"].jaxpr, carried)[: p["body_nconsts"]] + carried
         case "scan":
             n, m, traced = scanned(p)
-            carried = _carried(traced.jaxpr, n, wanted[:m], wanted[m:])
-            used = inputs(traced.jaxpr, carried + wanted[m:])
+            carried = _carried(traced.jaxpr, n, expected[:m], expected[m:])
+            used = inputs(traced.jaxpr, carried + expected[m:])
             return used[:n] + carried + used[n + m :]
     return [True] * len(eqn.invars)
 
@@ -168,34 +168,34 @@ def _kind(eqn: Any) -> str:
     return "" if eqn.params.get("branches_platforms") else eqn.primitive.name
 
 
-def _carried(body: Jaxpr, first: int, wanted: Needed, rest: Needed) -> Needed:
+def _carried(body: Jaxpr, first: int, expected: Needed, rest: Needed) -> Needed:
     """Which of the values that a loop carries, from operand ``first`` on, wanted ones need in any trip."""
-    used = inputs(body, wanted + rest)[first : first + len(wanted)]
-    more = _both(wanted, used)
-    return wanted if more == wanted else _carried(body, first, more, rest)
+    used = inputs(body, expected + rest)[first : first + len(expected)]
+    more = _both(expected, used)
+    return expected if more == expected else _carried(body, first, more, rest)
 
 
-def _carried_while(p: dict[str, Any], wanted: Needed) -> Needed:
+def _carried_while(p: dict[str, Any], expected: Needed) -> Needed:
     condition = inputs(p["cond_jaxpr"].jaxpr, [True])[p["cond_nconsts"] :]
-    return _carried(p["body_jaxpr"].jaxpr, p["body_nconsts"], _both(wanted, condition), [])
+    return _carried(p["body_jaxpr"].jaxpr, p["body_nconsts"], _both(expected, condition), [])
 
 
 def _both(first: Needed, second: Needed) -> Needed:
     return [a or b for a, b in zip(first, second, strict=True)]
 
 
-def _evaluated(eqn: Any, values: list[Any], wanted: Needed) -> list[Any]:
-    if all(wanted) and all(_operands(eqn, wanted)):
+def _evaluated(eqn: Any, values: list[Any], expected: Needed) -> list[Any]:
+    if all(expected) and all(_operands(eqn, expected)):
         return by_jax(eqn, values)
     match _kind(eqn):
         case "jit":
-            return evaluate(eqn.params["jaxpr"], values, wanted)
+            return evaluate(eqn.params["jaxpr"], values, expected)
         case "cond":
-            return _cond(eqn.params, values, wanted)
+            return _cond(eqn.params, values, expected)
         case "while":
-            return _while(eqn.params, values, wanted)
+            return _while(eqn.params, values, expected)
         case "scan":
-            return _scan(eqn.params, values, wanted)
+            return _scan(eqn.params, values, expected)
     return by_jax(eqn, values)
 
 
@@ -209,16 +209,16 @@ def _spread(values: Sequence[Any], needed: Sequence[bool]) -> list[Any]:
     return [next(rest) if n else None for n in needed]
 
 
-def _cond(p: dict[str, Any], values: list[Any], wanted: Needed) -> list[Any]:
+def _cond(p: dict[str, Any], values: list[Any], expected: Needed) -> list[Any]:
     def branch(traced: ClosedJaxpr) -> Callable[[], list[Any]]:
-        return lambda: _chosen(evaluate(traced, values[1:], wanted), wanted)
+        return lambda: _chosen(evaluate(traced, values[1:], expected), expected)
 
-    return _spread(lax.switch(values[0], list(map(branch, p["branches"]))), wanted)
+    return _spread(lax.switch(values[0], list(map(branch, p["branches"]))), expected)
 
 
-def _while(p: dict[str, Any], values: list[Any], wanted: Needed) -> list[Any]:
+def _while(p: dict[str, Any], values: list[Any], expected: Needed) -> list[Any]:
     n, m = p["cond_nconsts"], p["cond_nconsts"] + p["body_nconsts"]
-    carried = _carried_while(p, wanted)
+    carried = _carried_while(p, expected)
 
     def condition(state: Sequence[Any]) -> Any:
         return evaluate(p["cond_jaxpr"], [*values[:n], *_spread(state, carried)], [True])[0]
@@ -230,10 +230,10 @@ def _while(p: dict[str, Any], values: list[Any], wanted: Needed) -> list[Any]:
     return _spread(lax.while_loop(condition, body, _chosen(values[m:], carried)), carried)
 
 
-def _scan(p: dict[str, Any], values: list[Any], wanted: Needed) -> list[Any]:
+def _scan(p: dict[str, Any], values: list[Any], expected: Needed) -> list[Any]:
     n, count, traced = scanned(p)
-    m, stacked = n + count, wanted[count:]
-    carried = _carried(traced.jaxpr, n, wanted[:count], stacked)
+    m, stacked = n + count, expected[count:]
+    carried = _carried(traced.jaxpr, n, expected[:count], stacked)
     used = inputs(traced.jaxpr, carried + stacked)[m:]
 
     def body(state: list[Any], rows: list[Any]) -> tuple[list[Any], list[Any]]:

@@ -43,9 +43,9 @@ def is_concrete(x: Any) -> bool:
     """Whether a value is an array of JAX or NumPy, in native byte order, or a Tile of such; no tracer."""
     kind = type(x)
     if kind is Tile:
-        known = (conversion.device_array(), np.ndarray)
+        types = (conversion.device_array(), np.ndarray)
         sizes = x.v_row, x.v_col
-        return type(x.words) in known and all(s is None or type(s) in known for s in sizes)
+        return type(x.words) in types and all(s is None or type(s) in types for s in sizes)
     if kind is np.ndarray:
         return x.dtype.isnative and x.dtype.names is None and x.dtype.kind not in "OSUMm"
     return kind is conversion.device_array()
@@ -170,9 +170,9 @@ class Kernel:
         options += [f"subnormals={s.subnormals!r}"] if s.subnormals != "keep" else []
         options += [] if self.checks is None else [f"checks={self.checks}"]
         options += [f"grid={self.grid}"] if self.grid != 1 else []
-        listed = short_list([f"{a.name}: {a.type}" for a in self.arguments])
+        arguments = short_list([f"{a.name}: {a.type}" for a in self.arguments])
         outputs = short_list(self.outputs)
-        return f"<Kernel {self.entry}({listed}) -> ({outputs}), {', '.join(options)}>"
+        return f"<Kernel {self.entry}({arguments}) -> ({outputs}), {', '.join(options)}>"
 
     @cached_property
     def function(self) -> Function:
@@ -212,12 +212,12 @@ class Kernel:
         """
         if self.checks:
             return self._run(args, kwargs, jit=True, check="all")[:2]
-        made: tuple[dict[str, Any], Report | PackedReport] | None = self._compiled(args, kwargs)
-        if made is None:
+        results: tuple[dict[str, Any], Report | PackedReport] | None = self._compiled(args, kwargs)
+        if results is None:
             traced = any(isinstance(x, Tracer) for x in jax.tree.leaves((args, kwargs)))
             check: execution.Check = "nothing" if traced else self._check
-            made = self._run(args, kwargs, jit=True, check=check)[:2]
-        outputs, report = made
+            results = self._run(args, kwargs, jit=True, check=check)[:2]
+        outputs, report = results
         report.raise_if_broken()
         return outputs
 
@@ -514,15 +514,15 @@ class Kernel:
 
     def _prepared(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Kernel, dict[str, Any]]:
         """The kernel with all types, and its arguments checked against them."""
-        given = arguments.bound(self.entry, self._names, self._optional, args, kwargs)
-        given = {n: v for n, v in given.items() if v is not None or n not in BLOCK_NUMBERS}
-        kernel = self._typed(given)
-        known = [a for a in kernel.arguments if a.name in given]
-        numbers = [n for n in given if n in BLOCK_NUMBERS]
+        values = arguments.bound(self.entry, self._names, self._optional, args, kwargs)
+        values = {n: v for n, v in values.items() if v is not None or n not in BLOCK_NUMBERS}
+        kernel = self._typed(values)
+        bound = [a for a in kernel.arguments if a.name in values]
+        numbers = [n for n in values if n in BLOCK_NUMBERS]
         if numbers and kernel.grid > 1:
             raise arguments.of_every_block(kernel.entry, numbers[0], f" for {kernel.grid} blocks")
         return kernel, {
-            a.name: prepare(kernel.entry, a, given[a.name], self._names.index(a.name)) for a in known
+            a.name: prepare(kernel.entry, a, values[a.name], self._names.index(a.name)) for a in bound
         }
 
     def prepared(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -564,12 +564,12 @@ class Kernel:
         results, report, state = run({**prepared, **stopped})
         return derivatives.without_derivative(self.entry, results, floats), report, state
 
-    def _typed(self, given: Mapping[str, Any]) -> Kernel:
+    def _typed(self, values: Mapping[str, Any]) -> Kernel:
         """The kernel with the types a fragment leaves open taken from the arguments, verified."""
         if not self._open:
             return self
-        names = [a.name for a in self.arguments if isinstance(a.type, UnknownType) and a.name in given]
-        types = [(n, t) for n in names if (t := type_of(n, given[n])) is not None]
+        names = [a.name for a in self.arguments if isinstance(a.type, UnknownType) and a.name in values]
+        types = [(n, t) for n in names if (t := type_of(n, values[n])) is not None]
         return _filled(self, tuple(types), self.warn)
 
     @cached_property
@@ -726,9 +726,9 @@ def compile(  # noqa: PLR0913 - keywords
 
         call = bind(program, function, ranks, grid, shared, context, peers)
         call = with_numbers(call, "scalars", scalars or {})
-        made = RankKernel((call,), semantics, engine, checks, max_steps, schedule, moves, warn)
-        made.require_static()
-        return made
+        kernel = RankKernel((call,), semantics, engine, checks, max_steps, schedule, moves, warn)
+        kernel.require_static()
+        return kernel
     if shared or context or peers or engine != "compiled" or schedule is not None:
         raise ArgumentError(
             "shared, context, peers, engine, schedule: got no ranks", allowed="with ranks=N", fix="ranks=2"

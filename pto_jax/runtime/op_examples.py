@@ -81,13 +81,13 @@ def _rank(sample: Sample) -> tuple[object, ...]:
     names = _BITS if bits else _NUMBERS
     tiles = {n: t for n, t in sample.types.items() if isinstance(t, TileType)}
     d = next((tiles[n].dtype.name for n in sample.form if n in tiles), "")
-    known = names.index(d) if d in names else len(names)
+    rank = names.index(d) if d in names else len(names)
     same = len({t.dtype for t in tiles.values()}) == 1
-    first = (same, known) if sample.instruction.converts else (False, 0)
+    first = (same, rank) if sample.instruction.converts else (False, 0)
     lacking = any(sample.instruction.operand(n).lacking != (0, 0) for n in tiles)
     partial = not lacking and sum(not t.is_full for t in tiles.values())
     areas = [t.rows * t.cols for t in tiles.values()]
-    return len(sample.form), first, partial, min(areas, default=0), known, sum(areas)
+    return len(sample.form), first, partial, min(areas, default=0), rank, sum(areas)
 
 
 def _partial(sample: Sample) -> Sample:
@@ -136,9 +136,9 @@ def _resized(t: Type, rows: dict[int, int], cols: dict[int, int]) -> Type:
 def _call(sample: Sample, profile: Profile) -> Call | None:
     """A sample as a call with the least that its destinations need; None where it is no call."""
     instruction = sample.instruction
-    given = {n: _open(sample.types[n]) for n in sample.form}
+    types = {n: _open(sample.types[n]) for n in sample.form}
     if not all(
-        isinstance(t, ScalarType) or (isinstance(t, TileType) and t.conv is None) for t in given.values()
+        isinstance(t, ScalarType) or (isinstance(t, TileType) and t.conv is None) for t in types.values()
     ):
         return None
     named = [o.name for o in instruction.destinations_of(sample.form) if o.name in sample.types]
@@ -146,7 +146,7 @@ def _call(sample: Sample, profile: Profile) -> Call | None:
         request = Request(
             instruction.name,
             sample.form,
-            tuple(map(_source, given.values())),
+            tuple(map(_source, types.values())),
             tuple(zip(named, destinations, strict=True)),
             attrs(sample.attrs),
             profile,
@@ -159,7 +159,7 @@ def _call(sample: Sample, profile: Profile) -> Call | None:
             options = [f"dst={text}"] if text else []
             options += [f"{k}={_word(v)}" for k, v in sample.attrs.items() if _is_said(instruction, k, v)]
             options += [f'profile="{profile.name}"'] if profile.name != "a2a3" else []
-            return _written(sample, given, options, len(named))
+            return _written(sample, types, options, len(named))
     return None
 
 
@@ -170,12 +170,12 @@ def _open(t: Type) -> Type:
     return t.with_valid(None, None)
 
 
-def _written(sample: Sample, given: dict[str, Type], options: list[str], results: int) -> Call:
+def _written(sample: Sample, types: dict[str, Type], options: list[str], results: int) -> Call:
     instruction = sample.instruction
-    numbers = [n for n in given if instruction.operand(n).holds == "numbers"]
-    texts = {n: _value(sample, n, t, numbers.index(n) if n in numbers else 0) for n, t in given.items()}
-    sources = tuple((n, text) for n, text in texts.items() if isinstance(given[n], TileType))
-    arguments = [n if isinstance(given[n], TileType) else text for n, text in texts.items()]
+    numbers = [n for n in types if instruction.operand(n).holds == "numbers"]
+    texts = {n: _value(sample, n, t, numbers.index(n) if n in numbers else 0) for n, t in types.items()}
+    sources = tuple((n, text) for n, text in texts.items() if isinstance(types[n], TileType))
+    arguments = [n if isinstance(types[n], TileType) else text for n, text in texts.items()]
     return Call(sources, f"pto.ops.{python_name(instruction)}({', '.join([*arguments, *options])})", results)
 
 

@@ -153,10 +153,10 @@ def _array_type(what: str, array: Any) -> op_types.ArrayType:
         element = None
     if element is None or element not in TILE_DTYPES:
         names = ", ".join(d.numpy.name for d in TILE_DTYPES if d.numpy != d.word or not d.is_float)
-        listed = ", ".join(dict.fromkeys(names.split(", ")))
+        text = ", ".join(dict.fromkeys(names.split(", ")))
         number = "float32" if np.dtype(array.dtype).kind == "f" else "int32"
         fix = f'{user_code.argument("x", _position(what))}.astype("{number}")'
-        raise ArgumentError(f"{what}: got an array of {array.dtype}", allowed=listed, fix=fix)
+        raise ArgumentError(f"{what}: got an array of {array.dtype}", allowed=text, fix=fix)
     if 0 in shape:
         raise ArgumentError(f"{what}: got an array of shape {shape}", allowed="at least one row and column")
     return op_types.ArrayType(element, *shape)
@@ -167,21 +167,21 @@ def _array_type(what: str, array: Any) -> op_types.ArrayType:
 
 def _destinations(instruction: isa.Instruction, form: tuple[str, ...], dst: Any) -> dict[str, Any]:
     """What a call gives for each destination of the overload, and for optional ones it names."""
-    wanted = instruction.destinations_of(form)
-    spare = len(dst) - len(wanted) if isinstance(dst, tuple) else 0
-    optional = [o for o in instruction.destinations if o not in wanted][: max(spare, 0)]
-    every = [o for o in instruction.destinations if o in wanted or o in optional]
+    expected = instruction.destinations_of(form)
+    spare = len(dst) - len(expected) if isinstance(dst, tuple) else 0
+    optional = [o for o in instruction.destinations if o not in expected][: max(spare, 0)]
+    every = [o for o in instruction.destinations if o in expected or o in optional]
     tiles = [o for o in every if o.kind != "vector"]
     if isinstance(dst, tuple) and len(dst) == len(every):
         return {o.name: None if o.kind == "vector" else d for o, d in zip(every, dst, strict=True)}
-    listed = dst if isinstance(dst, tuple) else (dst,) * len(tiles)
-    if len(listed) != len(tiles) or (dst is not None and len(tiles) > 1 and not isinstance(dst, tuple)):
+    types = dst if isinstance(dst, tuple) else (dst,) * len(tiles)
+    if len(types) != len(tiles) or (dst is not None and len(tiles) > 1 and not isinstance(dst, tuple)):
         description = f"{len(dst)} entries" if isinstance(dst, tuple) else type(dst).__name__
         names = ", ".join(o.name for o in tiles) or "none"
         raise ArgumentError(
             f"{instruction.name}: dst has {description}", allowed=f"one entry per destination ({names})"
         )
-    entries = iter(listed)
+    entries = iter(types)
     return {o.name: None if o.kind == "vector" else next(entries) for o in every}
 
 
@@ -284,8 +284,8 @@ def function(name: str) -> Callable[..., Any]:
     prints = not instruction.destinations
 
     def call(*sources: Any, **options: Any) -> Any:
-        made = None if prints else _compiled(instruction, sources, options)
-        result, report = _call(instruction, sources, options) if made is None else made
+        results = None if prints else _compiled(instruction, sources, options)
+        result, report = _call(instruction, sources, options) if results is None else results
         if options and options.get("checks"):
             return result, _NO_RULES if report is None else report
         if report is not None:
@@ -322,8 +322,8 @@ def _help(instruction: isa.Instruction) -> str:
     lines += [_destination_help(o) for o in instruction.destinations if o.kind == "tile"]
     lines += [f"{a.name}: {a.meaning} (default {_shown(a.default)})" for a in instruction.attributes]
     if len([o for o in instruction.destinations if o.kind == "tile"]) > 1:
-        listed = ", ".join(o.name for o in instruction.destinations if o.kind == "tile")
-        lines.append(f"dst=: a tuple ({listed}) of Tiles, TileTypes, element types or None.")
+        names = ", ".join(o.name for o in instruction.destinations if o.kind == "tile")
+        lines.append(f"dst=: a tuple ({names}) of Tiles, TileTypes, element types or None.")
     if instruction.type_vars:
         lines += ["", f"Element types ({', '.join(instruction.type_vars)}):"]
         lines += [f"  {p}: {types}" for p in profiles.PROFILE_NAMES for types in every_type(instruction, p)]
@@ -366,8 +366,8 @@ def _call(
 
 
 def _semantics(options: Mapping[str, Any]) -> Semantics:
-    given = (options.get(n, _DEFAULTS[n]) for n in ("profile", "numerics", "out_of_region", "subnormals"))
-    return choices(*given)
+    values = (options.get(n, _DEFAULTS[n]) for n in ("profile", "numerics", "out_of_region", "subnormals"))
+    return choices(*values)
 
 
 def _request(
@@ -403,15 +403,15 @@ def _compiled(
     try:
         if numbers:
             kinds = (tuple(map(_kind_of, sources)), _kind_of(dst) if data else None)
-            listed = zip(sources, _scalar_types(instruction, static, *kinds), strict=True)
+            pairs = zip(sources, _scalar_types(instruction, static, *kinds), strict=True)
             what = f"{instruction.name}: source"
-            sources = tuple(s if d is None else _number(repr(s), _KINDS[type(s)], d, what) for s, d in listed)
+            sources = tuple(s if d is None else _number(repr(s), _KINDS[type(s)], d, what) for s, d in pairs)
         # The guard is for data: numbers may go to the device.
         with x64(), jax.transfer_guard("allow") if numbers else _NO_GUARD:
-            made: tuple[Any, state.Report | None] = call(sources, data)
+            results: tuple[Any, state.Report | None] = call(sources, data)
     except errors.PtoError:  # The long way raises it without the frames of a trace.
         return None
-    return made
+    return results
 
 
 @lru_cache(maxsize=4096)
@@ -455,14 +455,14 @@ def _scalar_types(
     return tuple(t.dtype if isinstance(t, ScalarType) else None for t in declared)
 
 
-def _value(declared: Value, given: Any, what: str) -> Any:
+def _value(declared: Value, value: Any, what: str) -> Any:
     """A source as the machine takes it: a Tile, or a 0-d array of its type."""
     if isinstance(declared.type, ScalarType):
-        return conversion.as_scalar(given, declared.type.dtype, what)
-    if isinstance(given, Tile):
-        return given
+        return conversion.as_scalar(value, declared.type.dtype, what)
+    if isinstance(value, Tile):
+        return value
     assert isinstance(declared.type, TileType)
-    return tile(given, type=declared.type)
+    return tile(value, type=declared.type)
 
 
 def _execute(
@@ -470,7 +470,7 @@ def _execute(
 ) -> tuple[Any, state.Report | None]:
     machine = JaxMachine(semantics, Plan([], {}), {}, checks=True)
     types = {v.name: v.type for v in (*typed.op.ins, *typed.op.outs)}
-    wanted = dict(request.destinations)
+    expected = dict(request.destinations)
     operands: dict[str, Operand] = {}
     for name in typed.bound.values:
         t = types[name]
@@ -487,7 +487,7 @@ def _execute(
             assert isinstance(t, ScalarType)
             operands[name] = conversion.opaque_scalar(values[name], t.dtype)
         # A fresh tile of the size that the sources give it has nothing of its own to report.
-        if isinstance(t, TileType) and (name in values or isinstance(wanted.get(name), TileType)):
+        if isinstance(t, TileType) and (name in values or isinstance(expected.get(name), TileType)):
             machine.region(typed.op, operands[name], name)
     return _results(typed, machine, operands, types)
 
@@ -497,10 +497,10 @@ def _results(
 ) -> tuple[Any, state.Report | None]:
     bound = typed.bound
     vectors = {n: t for n in bound.values if isinstance(t := types[n], VectorType)}
-    made = machine.execute(Execution(typed.op, bound, operands, bound.attrs, vectors))
+    outputs = machine.execute(Execution(typed.op, bound, operands, bound.attrs, vectors))
     written = [o.name for o in bound.instruction.destinations if o.name in bound.values]
     results = tuple(
-        made[n] if n in vectors else Tile.of(machine.words(operands[n]), operands[n]) for n in written
+        outputs[n] if n in vectors else Tile.of(machine.words(operands[n]), operands[n]) for n in written
     )
     result = results[0] if len(results) == 1 else results or None
     return result, state.Report.of(machine.violations) if machine.violations else None

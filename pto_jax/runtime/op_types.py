@@ -127,14 +127,12 @@ def _typed(request: Request, positions: _Positions) -> Iterator[Typed]:
         yield Typed(op, tuple(d for d in check_op(op, request.profile) if d.rule not in asked))
 
 
-def _tile_type(
-    request: Request, name: str, given: ir.TileType | ArrayType, positions: _Positions
-) -> ir.TileType:
-    if isinstance(given, ir.TileType):
-        return given
+def _tile_type(request: Request, name: str, t: ir.TileType | ArrayType, positions: _Positions) -> ir.TileType:
+    if isinstance(t, ir.TileType):
+        return t
     named = ir.find_dtype(request.instruction.operand(name).dtype or "")
-    holds = named is not None and conversion.accepts(named, given.dtype.numpy)
-    return _at(positions.get(name, _PLAIN), named if named and holds else given.dtype, given.rows, given.cols)
+    holds = named is not None and conversion.accepts(named, t.dtype.numpy)
+    return _at(positions.get(name, _PLAIN), named if named and holds else t.dtype, t.rows, t.cols)
 
 
 def _at(position: _Position, d: ir.DType, rows: int, cols: int) -> ir.TileType:
@@ -142,7 +140,7 @@ def _at(position: _Position, d: ir.DType, rows: int, cols: int) -> ir.TileType:
     return ir.TileType(d, rows, cols, loc=loc, blayout=blayout, slayout=slayout, fractal=fractal)
 
 
-def _scalar(request: Request, name: str, given: NumberType, types: Mapping[str, ir.Type]) -> ir.ScalarType:
+def _scalar(request: Request, name: str, number: NumberType, types: Mapping[str, ir.Type]) -> ir.ScalarType:
     """A number has the declared type, or that of a tile that must have the same one."""
     operand = request.instruction.operand(name)
     declared: ir.DType | None = ir.INDEX if operand.kind == "index" else ir.find_dtype(operand.dtype or "")
@@ -152,9 +150,9 @@ def _scalar(request: Request, name: str, given: NumberType, types: Mapping[str, 
     if declared is None:
         sampled = _sampled_scalar(request.name, request.profile, name)
         declared = sampled or next((t.dtype for t in types.values() if isinstance(t, ir.TileType)), ir.F32)
-    if given.dtype is None or conversion.accepts(declared, given.dtype.numpy) or declared == ir.INDEX:
+    if number.dtype is None or conversion.accepts(declared, number.dtype.numpy) or declared == ir.INDEX:
         return ir.ScalarType(declared)
-    return ir.ScalarType(given.dtype)
+    return ir.ScalarType(number.dtype)
 
 
 # -- destinations --------------------------------------------------------------------------------------
@@ -411,9 +409,9 @@ def forms_text(instruction: isa.Instruction, forms: Sequence[tuple[str, ...]]) -
 def miscounted(instruction: isa.Instruction, forms: Sequence[tuple[str, ...]], count: int) -> str:
     """The message for a call with ``count`` sources, which none of the ``forms`` takes."""
     sources = "1 source operand" if count == 1 else f"{count} source operands"
-    wanted = min((len(f) for f in forms), key=lambda n: abs(n - count), default=count)
+    expected = min((len(f) for f in forms), key=lambda n: abs(n - count), default=count)
     message = f"{instruction.name}: got {sources}"
-    return objection(message, forms_text(instruction, forms), user_code.call_with(count, wanted))
+    return objection(message, forms_text(instruction, forms), user_code.call_with(count, expected))
 
 
 def mismatched(
@@ -428,8 +426,8 @@ def mismatched(
         return f"{instruction.name}: got ({operands}); allowed: {forms_text(instruction, forms)}"
     index = next(i for i, n in enumerate(forms[0]) if _kind(instruction, n) != kinds[i])
     name = forms[0][index]
-    wanted = "a tile or a [rows, cols] array" if kinds[index] == "scalar" else "a number or a 0-d array"
-    message = f"{instruction.name}: source {index} ({name}): got {described[index]}; allowed: {wanted}"
+    expected = "a tile or a [rows, cols] array" if kinds[index] == "scalar" else "a number or a 0-d array"
+    message = f"{instruction.name}: source {index} ({name}): got {described[index]}; allowed: {expected}"
     other = _sibling(instruction, kinds)
     return objection(message, fix=f"pto.ops.{other}" if other else "")
 
@@ -494,8 +492,8 @@ def _example(request: Request) -> str:
 
 
 def _keyword(types: Sequence[TileType]) -> str:
-    listed = ", ".join(map(spelled, types))
-    return f"dst={listed}" if len(types) == 1 else f"dst=({listed})"
+    names = ", ".join(map(spelled, types))
+    return f"dst={names}" if len(types) == 1 else f"dst=({names})"
 
 
 def ambiguous(request: Request, ops: Sequence[Op]) -> str:
@@ -508,14 +506,14 @@ def ambiguous(request: Request, ops: Sequence[Op]) -> str:
         several = len([n for n, _ in request.destinations if not request.is_vector(n)]) > 1
         if len(elements) > 1:
             example = repr(elements[0])
-            what, listed = "element type", ", ".join(elements)
+            what, names = "element type", ", ".join(elements)
         else:
             example = spelled(types[0])
-            what, listed = "type", ", ".join(map(str, types))
+            what, names = "type", ", ".join(map(str, types))
         entry = f"the entry of {name} in dst=(...)" if several else f"dst={example}"
         return (
             f"{request.name}: dst= is required, the {what} of {name} does not follow from the sources; "
-            f"allowed on {request.profile.name}: {listed}; for example {entry}"
+            f"allowed on {request.profile.name}: {names}; for example {entry}"
         )
     return f"{request.name}: dst= is required"
 

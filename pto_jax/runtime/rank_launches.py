@@ -148,17 +148,17 @@ def _bound(kernel: Kernel, ranks: int, context: Mapping[str, str]) -> RankCall:
 
 def _renamed(place: str, call: RankCall, names: Mapping[str, Any]) -> RankCall:
     """A kernel with its arguments bound to the names of a sequence."""
-    known = {a.name for a in call.function.args} | set(call.shared)
-    unknown = [n for n in names if n not in known]
+    names_of = {a.name for a in call.function.args} | set(call.shared)
+    unknown = [n for n in names if n not in names_of]
     if unknown:
-        got, allowed = f"{place}: {call.entry} has no argument {unknown[0]!r}", ", ".join(sorted(known))
-        raise ArgumentError(got, allowed=allowed, fix=nearest(unknown[0], known))
+        got, allowed = f"{place}: {call.entry} has no argument {unknown[0]!r}", ", ".join(sorted(names_of))
+        raise ArgumentError(got, allowed=allowed, fix=nearest(unknown[0], names_of))
 
     def buffer(name: str) -> str:
-        given = names.get(name, name)
-        if not isinstance(given, str):
-            raise ArgumentError(f"{place}: argument {name!r}: got {given!r}; allowed: the name of a buffer")
-        return given
+        name_of = names.get(name, name)
+        if not isinstance(name_of, str):
+            raise ArgumentError(f"{place}: argument {name!r}: got {name_of!r}; allowed: the name of a buffer")
+        return name_of
 
     bindings: dict[str, Binding] = {}
     for name, binding in call.bindings.items():

@@ -159,9 +159,9 @@ class RankKernel:
 
     def __repr__(self) -> str:
         names = " -> ".join("host barrier" if c is None else c.entry for c in self.calls)
-        taken = short_list([f"{a.name}: {a.type}" for a in self.arguments])
+        arguments = short_list([f"{a.name}: {a.type}" for a in self.arguments])
         return (
-            f"<RankKernel {names}({taken}) -> ({short_list(self.outputs)}), ranks={self.ranks}, "
+            f"<RankKernel {names}({arguments}) -> ({short_list(self.outputs)}), ranks={self.ranks}, "
             f"profile={self.profile.name!r}, engine={self.engine!r}>"
         )
 
@@ -173,10 +173,10 @@ class RankKernel:
         buffer or a window, NotExecutableError where the order of the ranks depends on data.
         """
         kind = self._kind(args, kwargs)
-        made = self._again(kind, args, kwargs)
-        if made is not None:
-            made[1].raise_if_broken()
-            return {n: made[0][n] for n in self.outputs}
+        results = self._again(kind, args, kwargs)
+        if results is not None:
+            results[1].raise_if_broken()
+            return {n: results[0][n] for n in self.outputs}
         axis = self._axis(args, kwargs)
         if axis is not None:
             return self._on_mesh(axis, args, kwargs)
@@ -225,19 +225,19 @@ class RankKernel:
             return jax.lax.all_gather(array, axis, tiled=True) if own else value
 
         outputs = self(**{n: whole(v) for n, v in values.items()})
-        made = outputs[0] if self.checks else outputs
+        results = outputs[0] if self.checks else outputs
         first = jax.lax.axis_index(axis) * lead
-        kept = {n: jax.lax.dynamic_slice_in_dim(a, first, lead) for n, a in made.items()}
+        kept = {n: jax.lax.dynamic_slice_in_dim(a, first, lead) for n, a in results.items()}
         return (kept, outputs[1]) if self.checks else kept
 
     def _again(self, kind: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The results of a call like an earlier one; None for another one."""
-        known = self._compiled.get(kind) if kind is not None and not self.checks else None
-        if known is None:
+        compiled = self._compiled.get(kind) if kind is not None and not self.checks else None
+        if compiled is None:
             return None
         values = {**dict(zip(self._names, args, strict=False)), **kwargs}
         with x64(), cached_code():
-            return known({n: values[n] for n in self.buffers}, {})
+            return compiled({n: values[n] for n in self.buffers}, {})
 
     def _kind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """What a compiled function depends on: shapes, scalars, and signals; None where values are traced."""
@@ -304,7 +304,7 @@ class RankKernel:
                 "engine='interpreter': got a traced value; allowed: arrays that are there",
                 fix='engine="compiled"',
             )
-        made = run_ranks(
+        results = run_ranks(
             self.calls,
             {n: np.asarray(a) for n, a in arrays.items()},
             [{n: numbers[n] for n in call.numbers} for call in self.kernels],
@@ -315,7 +315,7 @@ class RankKernel:
             max_steps=self.max_steps,
             **{"seed": self.seed, **watching},
         )
-        return {n: made[n] for n in self.outputs}
+        return {n: results[n] for n in self.outputs}
 
     def judge(
         self, values: Mapping[str, Any], sync: Sync = "auto", *, schedules: int = 0, seed: int = 0
@@ -540,10 +540,10 @@ def numbers_of(what: str, value: Any, d: DType, ranks: int) -> list[Any]:
         raise ArgumentError(f"{what}: got shape {np.shape(value)}", allowed=f"one number, or {ranks} numbers")
     if not isinstance(value, Tracer) and not d.is_float and np.asarray(value).dtype.kind in "iub":
         # Integers may come as an array of any integer type.
-        listed = np.broadcast_to(value, ranks).tolist()
-        for number in (min(listed), max(listed)):
+        values = np.broadcast_to(value, ranks).tolist()
+        for number in (min(values), max(values)):
             conversion.as_scalar(int(number), d, what)
-        return [bool(n) for n in listed] if d.bits == 1 else listed
+        return [bool(n) for n in values] if d.bits == 1 else values
     numbers = [conversion.as_scalar(v, d, what) for v in (value if np.ndim(value) else [value] * ranks)]
     if d.is_float or any(isinstance(v, Tracer) for v in numbers):
         return numbers
@@ -557,8 +557,8 @@ def with_numbers(call: RankCall, what: str, values: Mapping[str, Any]) -> RankCa
     for name, value in values.items():
         t = types.get(name)
         if not isinstance(t, ScalarType):
-            listed = ", ".join(n for n, other in types.items() if isinstance(other, ScalarType)) or "none"
-            raise ArgumentError(f"{what}: got {name!r}", allowed=f"scalars of {call.entry}: {listed}")
+            names = ", ".join(n for n, other in types.items() if isinstance(other, ScalarType)) or "none"
+            raise ArgumentError(f"{what}: got {name!r}", allowed=f"scalars of {call.entry}: {names}")
         numbers = numbers_of(f"{what}: scalar {name!r}", value, t.dtype, call.ranks)
         bindings[name] = Number(name, tuple(numbers))
     return replace(call, bindings=bindings)

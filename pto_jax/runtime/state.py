@@ -74,8 +74,8 @@ class Report:
         broken = self.problems()
         if not broken:
             return f"<Report: none of {len(self.sites)} run-time rules broken>"
-        listed = short_list([f"{d.instruction} {d.rule}" for d in broken], 4)
-        return f"<Report: {len(broken)} of {len(self.sites)} run-time rules broken: {listed}>"
+        rules = short_list([f"{d.instruction} {d.rule}" for d in broken], 4)
+        return f"<Report: {len(broken)} of {len(self.sites)} run-time rules broken: {rules}>"
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[RuleLocation, ...]]:
         """Flags and numbers as the leaves of a JAX pytree; the sites are static."""
@@ -100,9 +100,9 @@ class Report:
             where = ""
             if broken.ndim:
                 places = np.argwhere(broken) + np.eye(1, broken.ndim, dtype=np.int64) * first
-                listed = [str(tuple(map(int, i)) if broken.ndim > 1 else int(i[0])) for i in places]
-                more = f" and {len(listed) - 8} more" if len(listed) > 8 else ""
-                where = f"; batch index {', '.join(listed[:8])}{more}"
+                texts = [str(tuple(map(int, i)) if broken.ndim > 1 else int(i[0])) for i in places]
+                more = f" and {len(texts) - 8} more" if len(texts) > 8 else ""
+                where = f"; batch index {', '.join(texts[:8])}{more}"
             one = tuple(np.argwhere(broken)[0])
             numbers = [np.asarray(n)[one].item() for n in values]
             got = f"got {site.found.format(*numbers)}" if site.found else "the run-time rule is broken"

@@ -50,17 +50,17 @@ class Batch(Protocol):
         """Give the memory of what was read back."""
 
 
-def batch_of(given: Any, names: Sequence[str]) -> Batch:
+def batch_of(value: Any, names: Sequence[str]) -> Batch:
     """A batch: a mapping by name, a tuple by position, an array or Tile of one argument, or single calls.
 
     ``names`` are those of the arguments. ArgumentError where it is none.
     """
-    if isinstance(given, Mapping | tuple) or _is_array(given):
-        return Arrays.of(_named(given, names, "batch"))
-    if isinstance(given, Iterable):
-        return Calls.of(given, names)
+    if isinstance(value, Mapping | tuple) or _is_array(value):
+        return Arrays.of(_named(value, names, "batch"))
+    if isinstance(value, Iterable):
+        return Calls.of(value, names)
     raise ArgumentError(
-        f"batch: got {type(given).__name__}",
+        f"batch: got {type(value).__name__}",
         allowed=(
             "a dictionary or a tuple of arrays, an array, or an iterator over the arguments of single calls"
         ),
@@ -71,17 +71,17 @@ def _is_array(x: Any) -> bool:
     return isinstance(x, Tile) or (hasattr(x, "shape") and hasattr(x, "dtype")) or hasattr(x, "__dlpack__")
 
 
-def _named(given: Any, names: Sequence[str], what: str) -> Chunk:
+def _named(value: Any, names: Sequence[str], what: str) -> Chunk:
     """Arguments by name; ArgumentError for a name or a number of them that the kernel does not have."""
-    if not isinstance(given, Mapping):
-        listed = given if isinstance(given, tuple) else (given,)
-        if len(listed) > len(names):
-            raise ArgumentError(f"{what}: got {len(listed)} arrays", allowed=f"{', '.join(names) or 'none'}")
-        given = dict(zip(names, listed, strict=False))
-    unknown = [n for n in given if n not in names and n.removesuffix(REGION) not in names]
+    if not isinstance(value, Mapping):
+        arrays = value if isinstance(value, tuple) else (value,)
+        if len(arrays) > len(names):
+            raise ArgumentError(f"{what}: got {len(arrays)} arrays", allowed=f"{', '.join(names) or 'none'}")
+        value = dict(zip(names, arrays, strict=False))
+    unknown = [n for n in value if n not in names and n.removesuffix(REGION) not in names]
     if unknown:
         raise ArgumentError(f"{what}: no argument is called {unknown[0]!r}", allowed=", ".join(names))
-    return dict(given)
+    return dict(value)
 
 
 # -- arrays --------------------------------------------------------------------------------------------
@@ -97,16 +97,16 @@ class Arrays:
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Arrays:
         """The batch of arrays; ArgumentError where their leading axes differ or one has none."""
-        made = {n: v if isinstance(v, Tile) or _is_lazy(v) else received(v, n) for n, v in values.items()}
+        arrays = {n: v if isinstance(v, Tile) or _is_lazy(v) else received(v, n) for n, v in values.items()}
         extents: dict[str, int] = {}
-        for name, value in made.items():
+        for name, value in arrays.items():
             if not getattr(value, "shape", ()):
                 raise ArgumentError(
                     f"batch: {name!r} has no leading axis",
                     fix="pass an array that all calls share in shared=",
                 )
             extents[name] = int(value.shape[0])
-        if not made:
+        if not arrays:
             raise ArgumentError("batch: got no arrays", allowed="at least one")
         first = next(iter(extents))
         other = next((n for n in extents if extents[n] != extents[first]), None)
@@ -116,7 +116,7 @@ class Arrays:
                 allowed="equally many",
                 fix="pass an array that all calls share in shared=",
             )
-        return cls(made, extents[first])
+        return cls(arrays, extents[first])
 
     @property
     def first(self) -> Chunk | None:
@@ -259,17 +259,17 @@ def stream(
     return sink.results()
 
 
-def _shared(kernel: Mapped, given: Mapping[str, Any]) -> dict[str, Any]:
+def _shared(kernel: Mapped, values: Mapping[str, Any]) -> dict[str, Any]:
     """What all calls have in common; Python numbers in the types that the program declares."""
     types = {a.name: a.type for a in kernel.arguments}
-    made = {}
-    for name, value in given.items():
+    arrays = {}
+    for name, value in values.items():
         t, what = types[name], f"shared: {name!r}"
         if isinstance(t, ScalarType):
-            made[name] = conversion.as_scalar(value, t.dtype, what)
+            arrays[name] = conversion.as_scalar(value, t.dtype, what)
         else:
-            made[name] = value if isinstance(value, tiles.Tile) else interchange.received(value, what)
-    return made
+            arrays[name] = value if isinstance(value, tiles.Tile) else interchange.received(value, what)
+    return arrays
 
 
 def _outputs(kernel: Mapped, out: Any) -> dict[str, Any] | None:
@@ -280,16 +280,16 @@ def _outputs(kernel: Mapped, out: Any) -> dict[str, Any] | None:
     wrong = next((n for n in named if n not in kernel.outputs), None)
     if wrong is not None or len(named) < len(kernel.outputs):
         got = f"{wrong!r}" if wrong is not None else ", ".join(named) or "nothing"
-        listed = ", ".join(kernel.outputs)
-        raise ArgumentError(f"out: got {got}", allowed=f"an array for each result: {listed}")
+        names = ", ".join(kernel.outputs)
+        raise ArgumentError(f"out: got {got}", allowed=f"an array for each result: {names}")
     return named
 
 
-def _blank(kernel: Mapped, given: Iterable[str], out: Mapping[str, Any]) -> dict[str, Any]:
+def _blank(kernel: Mapped, names: Iterable[str], out: Mapping[str, Any]) -> dict[str, Any]:
     """Zeros for buffers that the kernel writes and the call does not give."""
     blank = {}
     for a in kernel.arguments:
-        if a.name in given or not a.written or not isinstance(a.type, GlobalTypes):
+        if a.name in names or not a.written or not isinstance(a.type, GlobalTypes):
             continue
         if a.name not in out and a.min_elements is None:
             raise ArgumentError(
@@ -307,8 +307,8 @@ def _blank(kernel: Mapped, given: Iterable[str], out: Mapping[str, Any]) -> dict
 def _chunk(first: Chunk, count: int | None) -> int:
     """How many calls a chunk has, by the bytes that each takes and gives."""
     bytes_each = 2 * sum(leaf.nbytes for leaf in jax.tree.leaves(first))
-    wanted = CACHED if jax.default_backend() == "cpu" else RESIDENT
-    size = 1 << max(0, int(math.log2(max(1, wanted // max(1, bytes_each)))))
+    expected = CACHED if jax.default_backend() == "cpu" else RESIDENT
+    size = 1 << max(0, int(math.log2(max(1, expected // max(1, bytes_each)))))
     return size if count is None else max(1, min(size, -(-count // len(jax.local_devices()))))
 
 
@@ -364,8 +364,8 @@ def _mapped(kernel: Mapped) -> Callable[..., Any]:
             if name not in types:
                 tiled = name.removesuffix(array_files.REGION)
                 t = types[tiled]
-                known = t.with_valid(None, None) if isinstance(t, TileType) else None
-                values[tiled] = tiles.tile(values[tiled], (region[0], region[1]), type=known)
+                static = t.with_valid(None, None) if isinstance(t, TileType) else None
+                values[tiled] = tiles.tile(values[tiled], (region[0], region[1]), type=static)
         return kernel.reported(values)
 
     return jax.jit(jax.vmap(one, in_axes=(0, None)))
@@ -418,11 +418,11 @@ def _write(name: str, target: Any, start: int, count: int | None, result: Any) -
 
 
 def _progress(
-    wanted: bool | Callable[[int, int | None], object], total: int | None
+    expected: bool | Callable[[int, int | None], object], total: int | None
 ) -> Callable[[int], object]:
     """What is told how many calls are done: nothing, a function of the user's, a line on standard error."""
-    if callable(wanted):
-        return lambda done: wanted(done, total)
+    if callable(expected):
+        return lambda done: expected(done, total)
     began, last = time.perf_counter(), 0.0
 
     def show(done: int) -> None:
@@ -435,4 +435,4 @@ def _progress(
         end = "\n" if done == total else ""
         print(f"\r{done}{of}, {rate:,.0f}/s   ", end=end, file=sys.stderr, flush=True)
 
-    return show if wanted else lambda done: None
+    return show if expected else lambda done: None

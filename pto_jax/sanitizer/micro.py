@@ -115,8 +115,8 @@ def shadows_before(
             return None if bits is None else Undefined(bits, _origin(shadows, op, operands))
         if op.name not in MEMORY_RULES:
             return None
-        declared = find_micro(op.name)
-        assert declared is not None
+        operation = find_micro(op.name)
+        assert operation is not None
         memory = ShadowMemory(machine, shadows, op, op.name in SORTING, _origin(shadows, op, operands))
         names = [n for n in undefined if n not in ("offsets", "mask", "extra", "repeat")]
         moved = {n: undefined[n] for n in names if isinstance(operands[n], Register)}
@@ -134,8 +134,8 @@ def _origin(shadows: ShadowState, op: Op, operands: Mapping[str, Operand]) -> in
     of_operands = (
         o.origin_id for o in operands.values() if isinstance(o, ShadowRegister) and o.undefined.any()
     )
-    found = next(of_operands, 0)
-    return found or shadows.origins.id_of(_REASONS.get(op.name.removeprefix("vmi."), _LANES), op)
+    origin = next(of_operands, 0)
+    return origin or shadows.origins.id_of(_REASONS.get(op.name.removeprefix("vmi."), _LANES), op)
 
 
 def _undefined(operand: Operand, real: Any) -> Any:

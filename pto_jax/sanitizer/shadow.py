@@ -219,8 +219,8 @@ def described(lanes: Array) -> str:
             f"{axis} {a}" if a == b else f"{axis}s {a} to {b}"
             for axis, a, b in zip(("row", "column"), low, high, strict=True)
         )
-    shown = " ".join(f"({', '.join(str(int(i)) for i in lane)})" for lane in lanes[:_SHOWN])
-    return shown + (" ..." if len(lanes) > _SHOWN else "")
+    text = " ".join(f"({', '.join(str(int(i)) for i in lane)})" for lane in lanes[:_SHOWN])
+    return text + (" ..." if len(lanes) > _SHOWN else "")
 
 
 class Findings:

@@ -62,9 +62,9 @@ class Later(Register):
     def contents(self) -> Any:
         """The words; the operation has been executed."""
         assert self.step.results is not None
-        found = self.step.results[self.place]
-        assert isinstance(found, Register)
-        return found.contents
+        result = self.step.results[self.place]
+        assert isinstance(result, Register)
+        return result.contents
 
 
 @dataclass
@@ -128,8 +128,8 @@ class ScheduledScope:
         for number in numbers:
             self._execute(self.steps[number].before | 1 << number)
 
-    def _execute(self, wanted: int) -> None:
-        for number in _bits(wanted):
+    def _execute(self, expected: int) -> None:
+        for number in _bits(expected):
             step = self.steps[number]
             if step.results is None:
                 step.results = step.run()
@@ -294,9 +294,9 @@ class ScheduledMachine(ReferenceMachine):
             inside = frozenset(id(inner) for inner in op.walk())
             self.scope = ScheduledScope(inside, self.schedule.scopes, done=self._look_back)
             self._behind = []
-        declared = find_micro(op.name) if self.scope is not None else None
-        if self.scope is not None and declared is not None and declared.orders:
-            kinds = declared.orders.get(str(next(iter(op.attrs.values()), "")))
+        operation = find_micro(op.name) if self.scope is not None else None
+        if self.scope is not None and operation is not None and operation.orders:
+            kinds = operation.orders.get(str(next(iter(op.attrs.values()), "")))
             self.scope.order.barrier(*kinds or (frozenset(), frozenset()))
 
     def _leave(self, core: str) -> None:
@@ -314,20 +314,20 @@ class ScheduledMachine(ReferenceMachine):
 
     def micro(self, op: ir.Op, call: MicroCall, operands: Mapping[str, Operand]) -> tuple[Operand, ...]:
         """Queue a micro-operation; outside of a scope one that gives a register executes at once."""
-        declared, core = find_micro(op.name), self.core_of(op)
+        operation, core = find_micro(op.name), self.core_of(op)
 
         def run() -> tuple[Operand, ...]:
             return super(ScheduledMachine, self).micro(op, call, operands)
 
-        if declared is None or (declared.kind == "register" and self.scope is None):
+        if operation is None or (operation.kind == "register" and self.scope is None):
             return run()
-        if self.scope is not None and declared.pipe == ir.Pipe.V:
-            return self.scope.put(op, declared, operands, run)
-        if declared.pipe == ir.Pipe.S or len(op.results) > declared.updated(op):
-            self.queues.settle(self.clocks.complete(core, declared.pipe))
-            self.queues.pass_by(core, declared.pipe)
+        if self.scope is not None and operation.pipe == ir.Pipe.V:
+            return self.scope.put(op, operation, operands, run)
+        if operation.pipe == ir.Pipe.S or len(op.results) > operation.updated(op):
+            self.queues.settle(self.clocks.complete(core, operation.pipe))
+            self.queues.pass_by(core, operation.pipe)
             return run()
-        self.queues.put(core, declared.pipe, run)
+        self.queues.put(core, operation.pipe, run)
         return ()
 
     def load(self, op: ir.Op, pointer: Pointer | LocalPointer, dtype: ir.DType) -> Scalar:

@@ -45,8 +45,8 @@ def mode_of(program: ir.Program, profile: Profile) -> Mode:
     if not orders_itself(program):
         return "inserted"
     barriers = any(
-        (found := effects.traits_of(op).order) is not None
-        and found.role == "barrier"
+        (order_of := effects.traits_of(op).order) is not None
+        and order_of.role == "barrier"
         and op.attrs.get("pipe") == ir.Pipe.V
         for op in program.walk()
     )
@@ -90,7 +90,7 @@ def races(
     mode = mode_of(resolved.program, selected) if sync == "auto" else sync
     cut: list[str] = []
     try:
-        found = order.judge(
+        reports = order.judge(
             resolved,
             cut=cut,
             as_written=sync in ("as-written", "strict"),
@@ -108,10 +108,10 @@ def races(
         raise
     for name in cut:
         warnings.warn(_CUT.format(name, order.LIMIT), PtoWarning, stacklevel=2)
-    found = [replace(finding, mode=mode) for finding in (*found, *more)]
+    reports = [replace(finding, mode=mode) for finding in (*reports, *more)]
     if not schedules or inputs is None:
-        return found
-    return witnessed(resolved, found, inputs, grid or 1, schedules, seed)
+        return reports
+    return witnessed(resolved, reports, inputs, grid or 1, schedules, seed)
 
 
 def _require_options(sync: str, inputs: object, grid: int, schedules: int) -> None:
@@ -189,10 +189,10 @@ def _outputs(
         return made[0]
 
     options: Mapping[str, Any] = {"profile": resolved.profile, "grid": grid, "partial_launch": True}
-    found = bits(run(resolved.program, inputs, machine=machine, **options))
+    outputs = bits(run(resolved.program, inputs, machine=machine, **options))
     seen = tuple(made[0].foreseen.items()) if made else ()
     if schedule is None or seen == schedule.foreseen:
-        return found
+        return outputs
     if schedule.foreseen:
         # Loads have found other bytes than the store has written that was to come before them.
         return _outputs(resolved, inputs, grid, None)
@@ -201,7 +201,7 @@ def _outputs(
 
 def witnessed(
     resolved: ResolvedProgram,
-    found: Sequence[Finding],
+    reports: Sequence[Finding],
     inputs: Mapping[str, Any],
     grid: int,
     schedules: int,
@@ -213,10 +213,10 @@ def witnessed(
         expected = outputs(None)
     except PtoError as error:
         text = f"not executed: {str(error).splitlines()[0]}"
-        return [replace(f, witness=text) if f.kind == "race" else f for f in found]
+        return [replace(f, witness=text) if f.kind == "race" else f for f in reports]
     results: dict[Schedule, str] = {}
     listed = []
-    for finding in found:
+    for finding in reports:
         if finding.kind == "race":
             finding = replace(finding, witness=_witness(finding, expected, outputs, results, schedules, seed))
         listed.append(finding)
@@ -245,12 +245,12 @@ def _witness(
     return f"none of {len(tried)} legal orders shows other bits on these inputs"
 
 
-def _difference(expected: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+def _difference(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> str:
     for name, words in expected.items():
-        wrong = np.flatnonzero((words != found[name]).any(-1))
+        wrong = np.flatnonzero((words != actual[name]).any(-1))
         if wrong.size:
             at = int(wrong[0])
-            one, two = (bytes(w[at][::-1]).hex() for w in (words, found[name]))
+            one, two = (bytes(w[at][::-1]).hex() for w in (words, actual[name]))
             return (
                 f"{wrong.size} of {len(words)} elements of {name} differ, first element {at}: 0x{two} "
                 f"instead of 0x{one} in the order of the text"

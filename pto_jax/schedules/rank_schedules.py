@@ -188,13 +188,13 @@ def difference(execute: Callable[..., Any], count: int, seed: int = 0) -> str | 
 
         name = f"{'reads' if number else 'writes'} as late as legal" if number < 2 else f"schedule {chance}"
         try:
-            found = bits(execute(machine=machine, seed=seed + number if number else None))
+            outputs = bits(execute(machine=machine, seed=seed + number if number else None))
         except PtoError as error:
             return f"with {name}: an error, {str(error).splitlines()[0]}"
         for buffer, words in expected.items():
-            wrong = np.flatnonzero((words != found[buffer]).any(-1))
+            wrong = np.flatnonzero((words != outputs[buffer]).any(-1))
             if wrong.size:
-                one, two = (bytes(w[int(wrong[0])][::-1]).hex() for w in (words, found[buffer]))
+                one, two = (bytes(w[int(wrong[0])][::-1]).hex() for w in (words, outputs[buffer]))
                 return (
                     f"with {name}: {wrong.size} of {len(words)} elements of {buffer} differ, first element "
                     f"{int(wrong[0])}: 0x{two} instead of 0x{one}"

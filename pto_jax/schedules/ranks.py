@@ -400,13 +400,13 @@ class _Replay:
         self.met = next(iter(self.ends.values()), [])
 
     def _join(self, ranks: Sequence[int], cores: Sequence[str]) -> None:
-        found: Clock = []
+        clock: Clock = []
         for core in cores:
-            found = joined(found, self.clocks.complete(core, Pipe.ALL))
+            clock = joined(clock, self.clocks.complete(core, Pipe.ALL))
         for rank in ranks:
-            self.ends[rank] = found
+            self.ends[rank] = clock
             for core in self.cores.get(rank, ()):
-                self.clocks.wait(core, Pipe.ALL, found)
+                self.clocks.wait(core, Pipe.ALL, clock)
 
     def signals_of(self, judged: Judged) -> Signals:
         """The flags and events of a program's cores."""
@@ -505,13 +505,13 @@ class _Replay:
 
     def acquired(self) -> dict[int, Clock]:
         """What every wait comes after in all orders."""
-        found: dict[int, Clock] = {}
+        clocks: dict[int, Clock] = {}
         for number, wait in enumerate(self.waits):
-            found[number] = []
+            clocks[number] = []
             for cell in wait.cells:
                 own = rank_clocks.acquired(wait, cell, self.notifies.get(cell, ()), self.initial[cell])
-                found[number] = joined(found[number], own)
-        return found
+                clocks[number] = joined(clocks[number], own)
+        return clocks
 
 
 def joined(one: Clock, two: Clock) -> Clock:
@@ -527,14 +527,14 @@ _LINE = 64
 
 def _lines(uses: Sequence[Use]) -> list[Use]:
     """The lines of the cache that writes of global memory are in, as bytes of their own."""
-    found = []
+    lines = []
     for use in uses:
         if use.write and use.region.space.loc is None:
             first = use.region.start // _LINE * _LINE
             end = -(-use.region.end // _LINE) * _LINE
             space = Space(Loc.SCALING, "", ("line", use.region.space.root))
-            found.append(use._replace(region=Region(space, first, end - first)))
-    return found
+            lines.append(use._replace(region=Region(space, first, end - first)))
+    return lines
 
 
 def settled(record: Record, vector: bool) -> _Replay:

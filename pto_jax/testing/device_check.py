@@ -61,21 +61,21 @@ class Outcome:
         self.nan_bits += other.nan_bits
         self.failures += other.failures
 
-    def compare(self, what: str, d: DType, got: NDArray[Any], wanted: NDArray[Any], ulp: int = 0) -> None:
+    def compare(self, what: str, d: DType, got: NDArray[Any], expected: NDArray[Any], ulp: int = 0) -> None:
         """Count one array of raw words and keep its first difference."""
-        bad = differential.differing(d, got, wanted, ulp)
+        bad = differential.differing(d, got, expected, ulp)
         self.lanes += bad.size
         self.different += int(bad.sum())
         if d.is_float:
-            nan = is_nan(d, got) & is_nan(d, wanted)
+            nan = is_nan(d, got) & is_nan(d, expected)
             self.nan += int(nan.sum())
-            self.nan_bits += int((nan & (got != wanted)).sum())
+            self.nan_bits += int((nan & (got != expected)).sum())
             if ulp:
-                near = ~(is_nan(d, got) | is_nan(d, wanted))
-                self.ulp = max(self.ulp, int(ulp_distance(d, got[near], wanted[near]).max(initial=0)))
+                near = ~(is_nan(d, got) | is_nan(d, expected))
+                self.ulp = max(self.ulp, int(ulp_distance(d, got[near], expected[near]).max(initial=0)))
         if bad.any():
             at = tuple(map(int, np.argwhere(bad)[0]))
-            values = ", wanted ".join(f"{int(w):#x} ({number(d, int(w))})" for w in (got[at], wanted[at]))
+            values = ", wanted ".join(f"{int(w):#x} ({number(d, int(w))})" for w in (got[at], expected[at]))
             self.failures.append(f"{what}: {bad.sum()} of {bad.size} lanes differ, first {at}: {values}")
 
 
@@ -94,9 +94,11 @@ def _compare(case: differential.Case, device: jax.Device) -> Outcome:
         batch = jax.jit(jax.vmap(lambda tiles: case.kernel(**tiles)))(differential.arguments(case.given))
     for index in range(differential.BATCH):
         what = f"{case.label} [{case.profile.name}], batch {index}"
-        for name, wanted in case.reference(index).items():
+        for name, expected in case.reference(index).items():
             d = case.dtype(name)
-            outcome.compare(what, d, differential.result_words(d, batch[name], index), wanted, case.ulp(name))
+            outcome.compare(
+                what, d, differential.result_words(d, batch[name], index), expected, case.ulp(name)
+            )
     return outcome
 
 
@@ -164,16 +166,16 @@ def check_exactness(
     kernel = compile(parse(check.text), profile="a2a3", warn=False)
     operands = float_operands(seed, len(kernel.arguments), tiles)
     with np.errstate(all="ignore"):
-        wanted = check.formula(*operands)
+        expected = check.formula(*operands)
     outcome = Outcome()
     with jax.default_device(device):
         got = jax.jit(jax.vmap(lambda *args: kernel(*args)["d"].words))(*operands)
         naive = jax.jit(check.formula)(*operands) if check.naive else None
-    outcome.compare(check.name, F32, np.asarray(got), wanted.view(np.uint32))
+    outcome.compare(check.name, F32, np.asarray(got), expected.view(np.uint32))
     tiny = np.finfo(np.float32).tiny
-    note = f"{int(((np.abs(wanted) < tiny) & (wanted != 0)).sum())} subnormal results"
+    note = f"{int(((np.abs(expected) < tiny) & (expected != 0)).sum())} subnormal results"
     if naive is not None:
-        other = differential.differing(F32, np.asarray(naive).view(np.uint32), wanted.view(np.uint32))
+        other = differential.differing(F32, np.asarray(naive).view(np.uint32), expected.view(np.uint32))
         note += f"; naive jitted jnp differs in {int(other.sum())}"
     return outcome, note
 

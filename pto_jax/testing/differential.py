@@ -265,16 +265,16 @@ def result_words(d: DType, result: Any, index: int | None = None) -> NDArray[Any
     return np.ascontiguousarray(array[None] if array.ndim == 1 else array).view(d.word)
 
 
-def differing(d: DType, got: NDArray[Any], wanted: NDArray[Any], ulp: int = 0) -> NDArray[np.bool_]:
+def differing(d: DType, got: NDArray[Any], expected: NDArray[Any], ulp: int = 0) -> NDArray[np.bool_]:
     """Lanes that differ by more than ``ulp``. A NaN equals every NaN.
 
     >>> from pto_jax.ir import F16
     >>> differing(F16, np.array([0x7E00, 0x3C01], np.uint16), np.array([0xFE01, 0x3C00], np.uint16))
     array([False,  True])
     """
-    different = got != wanted
+    different = got != expected
     if d.is_float and ulp:
-        different &= ~(ulp_distance(d, got, wanted) <= ulp)
+        different &= ~(ulp_distance(d, got, expected) <= ulp)
     if d.is_float:
-        different &= ~(is_nan(d, got) & is_nan(d, wanted))
+        different &= ~(is_nan(d, got) & is_nan(d, expected))
     return np.asarray(different)

@@ -344,11 +344,11 @@ def check_yield(
     got = [v.type for v in (last.ins[1:] if terminator == "scf.condition" else last.ins)]
     if len(got) != len(types) or any(g != t for g, t in zip(got, types, strict=True)):
         text = ", ".join(str(t) for t in got) or "nothing"
-        wanted = ", ".join(str(t) for t in types) or "nothing"
+        expected = ", ".join(str(t) for t in types) or "nothing"
         place = last.span
         begin = c.last_end - 1 if place is None else reader.position(place)
         c.fail(
-            f"got {terminator} of ({text}); {parent} takes ({wanted}) here",
+            f"got {terminator} of ({text}); {parent} takes ({expected}) here",
             start=begin,
             end=begin + (place.length if place else 1),
         )
@@ -405,10 +405,10 @@ def read_call(reader: Reader, results: Results, start: int) -> Op:
     )
 
 
-def count(reader: Reader, types: list[Type], wanted: int, what: str, start: int) -> None:
+def count(reader: Reader, types: list[Type], expected: int, what: str, start: int) -> None:
     """So many types as values were named."""
-    if len(types) != wanted:
-        reader.cursor.fail_since(start, f"got {len(types)} type(s) for {wanted} {what}(s)")
+    if len(types) != expected:
+        reader.cursor.fail_since(start, f"got {len(types)} type(s) for {expected} {what}(s)")
 
 
 def need(reader: Reader, results: Results, available: int, name: str, start: int) -> None:

@@ -134,13 +134,13 @@ class Calls(Expressions):
         if isinstance(thing, View | Named):
             return self.mention(thing.value, at)
         number = self.number(thing, at)
-        wanted = types.get(operand.dtype or "")
+        expected = types.get(operand.dtype or "")
         if operand.kind == "index":
             value = self.index(number, at)
-        elif wanted is None or operand.converts:
+        elif expected is None or operand.converts:
             value = number.value if number.value is not None else self.value(number, at)
         else:
-            value = self._as_element(number, wanted, at)
+            value = self._as_element(number, expected, at)
         return self.mention(value, at)
 
     def _as_element(self, number: Number, d: ir.DType, at: int) -> ir.Value:
@@ -244,9 +244,9 @@ def _attributes(instruction: Instruction, call: Intrinsic) -> dict[str, ir.AttrV
     return attributes
 
 
-def _free(declared: Sequence[Attribute], given: Mapping[str, ir.AttrValue], kind: type) -> Attribute | None:
+def _free(declared: Sequence[Attribute], values: Mapping[str, ir.AttrValue], kind: type) -> Attribute | None:
     """The first attribute of a type that is not given yet and changes values."""
-    return next((a for a in declared if a.type is kind and a.name not in given and not a.of_layout), None)
+    return next((a for a in declared if a.type is kind and a.name not in values and not a.of_layout), None)
 
 
 def _shown(call: Intrinsic) -> str:

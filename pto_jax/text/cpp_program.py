@@ -135,8 +135,8 @@ class _File:
 
     def _other(self, start: int) -> NoReturn:
         words = self.words
-        shown = " ".join(words.texts[start : start + 8])
-        words.fail(f"got '{shown}', which is no declaration that the assembler writes", start)
+        text = " ".join(words.texts[start : start + 8])
+        words.fail(f"got '{text}', which is no declaration that the assembler writes", start)
 
     # -- the entry -----------------------------------------------------------------------------------
 

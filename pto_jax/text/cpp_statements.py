@@ -116,9 +116,9 @@ class Statements(Calls):
         end = at
         while words.texts[end] not in (";", "{", "}", ""):
             end += 1
-        shown = " ".join(words.texts[at : min(end, at + 12)])
+        text = " ".join(words.texts[at : min(end, at + 12)])
         allowed = "what the assembler writes (docs/how-to/read_emitted_cpp.md)"
-        words.fail(f"got the statement '{shown}', a form that is not read; allowed: {allowed}", at)
+        words.fail(f"got the statement '{text}', a form that is not read; allowed: {allowed}", at)
 
     def _end(self) -> None:
         self.words.expect(";")
@@ -256,10 +256,12 @@ class Statements(Calls):
         else:
             words.fail(f"got TASSIGN of '{words.texts[at + 2]}', which is no tile", at)
 
-    def _made(self, tile: Unplaced, name: str, given: Mapping[str, ir.Value], attributes: Any = None) -> None:
+    def _made(
+        self, tile: Unplaced, name: str, values: Mapping[str, ir.Value], attributes: Any = None
+    ) -> None:
         """Make a tile with the operation that places it."""
-        names, groups = (self._source.get(tile.name), tile.name), tuple((key, 1) for key in given)
-        ins, t, at = given.values(), tile.type, tile.word
+        names, groups = (self._source.get(tile.name), tile.name), tuple((key, 1) for key in values)
+        ins, t, at = values.values(), tile.type, tile.word
         value = self.result(name, ins, t, at=at, attributes=attributes, groups=groups, names=names)
         self.known[tile.name] = Named(value)
 

@@ -137,8 +137,8 @@ class Words(Source):
         opening = self.texts[index]
         closing = {"(": ")", "{": "}", "[": "]", "<": ">"}.get(opening)
         if closing is None:
-            shown = f"'{opening[:40]}'" if opening else "end of text"
-            return self.fail(f"got {shown}; allowed: a bracket", index)
+            label = f"'{opening[:40]}'" if opening else "end of text"
+            return self.fail(f"got {label}; allowed: a bracket", index)
         depth = 0
         for i in range(index, len(self.texts)):
             text = self.texts[i]
@@ -159,8 +159,8 @@ class Words(Source):
 
     def unexpected(self, expected: str) -> NoReturn:
         """Raise a ParseError that names the current word and what was expected."""
-        shown = f"'{self.text[:40]}'" if self.text else "end of text"
-        self.fail(f"got {shown}; allowed: {expected}")
+        text = f"'{self.text[:40]}'" if self.text else "end of text"
+        self.fail(f"got {text}; allowed: {expected}")
 
     def fail(self, message: str, index: int | None = None) -> NoReturn:
         """Raise a ParseError at the current word, or at a given one."""

@@ -184,12 +184,12 @@ def _read_named(reader: Reader, fmt: Format, when: str, draft: Draft) -> None:
     """Operands with their names, all those of one form in any order."""
     c, start = reader.cursor, reader.cursor.start
     forms = [form.split(",") for form in when.split("|")]
-    shown = " or ".join(", ".join(form) for form in forms)
+    text = " or ".join(", ".join(form) for form in forms)
     values: dict[str, list[Mention]] = {}
     while c.kind is Kind.BARE_IDENT:
         name = c.text
         if not any(name in form for form in forms):
-            c.unexpected(f"an operand of {shown}")
+            c.unexpected(f"an operand of {text}")
         if name in values:
             c.fail(f"got {name} a second time; allowed: once")
         c.advance()
@@ -198,7 +198,7 @@ def _read_named(reader: Reader, fmt: Format, when: str, draft: Draft) -> None:
             break
     form = next((form for form in forms if set(form) == set(values)), None)
     if form is None:
-        c.fail_since(start, f"got the operands {', '.join(values)}; allowed: all of {shown}")
+        c.fail_since(start, f"got the operands {', '.join(values)}; allowed: all of {text}")
     operands = [n for n in fmt.order if n not in draft.groups]
     draft.groups.update((n, values[name]) for n, name in zip(operands, form, strict=False))
 
@@ -222,9 +222,9 @@ def _unexpected(c: Cursor, fmt: Format, text: str) -> NoReturn:
     if text != ":" or not clauses:
         c.unexpected(f"'{text}'")
     word = c.peek()[1] if c.text == "," else c.text
-    shown = ", ".join(clauses)
+    label = ", ".join(clauses)
     what = "out of its place" if word in clauses else f"as a clause{suggestion(word, clauses)}"
-    c.fail(f"got '{word}' {what}; allowed: {shown}, in this order, and ':'")
+    c.fail(f"got '{word}' {what}; allowed: {label}, in this order, and ':'")
 
 
 def _read_any_order(

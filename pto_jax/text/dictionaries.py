@@ -198,22 +198,22 @@ class DictionaryReader:
                 start=at[0],
                 end=at[0] + at[1].length,
             )
-        wanted = declared.type if declared else _keyed(instruction, key)
-        if isinstance(value, str) and issubclass(wanted, IntEnum):
-            value = named_member(c, wanted, name, text=value, start=at[2])
-        elif type(value) is int and issubclass(wanted, IntEnum) and value in list(wanted):
-            value = wanted(value)
-        elif isinstance(value, IntEnum) and issubclass(wanted, IntEnum):
+        expected = declared.type if declared else _keyed(instruction, key)
+        if isinstance(value, str) and issubclass(expected, IntEnum):
+            value = named_member(c, expected, name, text=value, start=at[2])
+        elif type(value) is int and issubclass(expected, IntEnum) and value in list(expected):
+            value = expected(value)
+        elif isinstance(value, IntEnum) and issubclass(expected, IntEnum):
             # Programs write comparisons of flags as those of tiles, which are numbered differently.
-            value = wanted.__members__.get(value.name, value)
+            value = expected.__members__.get(value.name, value)
         attributes[name] = value
         places[name] = at[1]
 
 
 def _keyed(instruction: str | None, key: str) -> type[Any]:
     """The type of values of a key that no declaration has; micro-operations keep strings."""
-    wanted = _KEYED.get(key)
-    return str if wanted is None or (instruction and find_micro(instruction)) else wanted
+    expected = _KEYED.get(key)
+    return str if expected is None or (instruction and find_micro(instruction)) else expected
 
 
 def declared_attribute(instruction: str | None, key: str) -> Attribute | None:

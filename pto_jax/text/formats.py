@@ -458,9 +458,9 @@ class Format:
             return PREDICATES[self.name]
         from ..isa import find_micro
 
-        declared = find_micro(self.name)
-        assert declared is not None, self.name
-        return declared.clauses.get(attribute) or declared.choices[attribute]
+        operation = find_micro(self.name)
+        assert operation is not None, self.name
+        return operation.clauses.get(attribute) or operation.choices[attribute]
 
     @cached_property
     def outs(self) -> frozenset[str]:

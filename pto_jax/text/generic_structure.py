@@ -84,10 +84,10 @@ def _dictionary(reader: Reader, parts: Parts) -> None:
         parts.attributes.pop(name, None)
 
 
-def _count(reader: Reader, parts: Parts, what: str, wanted: int, types: list[Type]) -> None:
-    if len(types) != wanted:
+def _count(reader: Reader, parts: Parts, what: str, expected: int, types: list[Type]) -> None:
+    if len(types) != expected:
         reader.cursor.fail_since(
-            parts.start, f"got {len(types)} type(s) for {wanted} {what}(s) of {parts.name}"
+            parts.start, f"got {len(types)} type(s) for {expected} {what}(s) of {parts.name}"
         )
 
 
@@ -146,11 +146,11 @@ def _sizes(reader: Reader, fmt: formats.Format, parts: Parts) -> list[int]:
     elif more and "many" not in kinds and kinds.count("optional") == more:
         chosen["optional"], more = 1, 0
     if segments is not None or more:
-        wanted = ", ".join(name for name, _ in fmt.operands)
+        expected = ", ".join(name for name, _ in fmt.operands)
         reader.cursor.fail_since(
             parts.start,
             f"got {count} operand(s) of {parts.name}; allowed: {SEGMENTS} = array<i32: ...> with one size "
-            f"for each of ({wanted})",
+            f"for each of ({expected})",
         )
     return [chosen[kind] for kind in kinds]
 
@@ -239,10 +239,10 @@ def _strict_scope(reader: Reader, parts: Parts, op: Op) -> Op:
     return op
 
 
-def _regions(reader: Reader, parts: Parts, wanted: int) -> None:
-    if len(parts.regions) != wanted:
+def _regions(reader: Reader, parts: Parts, expected: int) -> None:
+    if len(parts.regions) != expected:
         reader.cursor.fail_since(
-            parts.start, f"got {len(parts.regions)} region(s) of {parts.name}; allowed: {wanted}"
+            parts.start, f"got {len(parts.regions)} region(s) of {parts.name}; allowed: {expected}"
         )
 
 
@@ -385,10 +385,10 @@ def _sized(reader: Reader, head: TileOp, parts: tuple[Segment, ...], sizes: obje
         names += part.operands[:n] if isinstance(n, int) and n >= 0 else ()
     whole = len(extents) == len(parts) and sum(n for n in extents if isinstance(n, int)) == count
     if not whole or len(names) != count:
-        wanted = ", ".join(part.name for part in parts)
+        expected = ", ".join(part.name for part in parts)
         reader.cursor.fail_since(
             head.start,
-            f"got {SEGMENTS} that do not divide {count} operands; allowed: one size for each of ({wanted})",
+            f"got {SEGMENTS} that do not divide {count} operands; allowed: one size for each of ({expected})",
         )
     return names
 
@@ -473,8 +473,8 @@ class _Assignment:
         forms = " or ".join(dict.fromkeys(f"({', '.join(n)})" for n in lists))
         if fitting:
             sizes = " or ".join(dict.fromkeys(self.sizes(n) for n in fitting))
-            wanted = ", ".join(part.name for part in self.parts)
-            message += f" that may be {forms}; allowed: {SEGMENTS} = {sizes}, the sizes of ({wanted})"
+            expected = ", ".join(part.name for part in self.parts)
+            message += f" that may be {forms}; allowed: {SEGMENTS} = {sizes}, the sizes of ({expected})"
         else:
             message += f"; allowed in the generic form without {SEGMENTS}: {forms}"
         c.fail_since(self.head.start, message)

@@ -350,9 +350,9 @@ class ProgramReader(reader.Reader):
         if change is not None:
             self._gone(spelled, start, change)
         if spelled.startswith(_DIALECTS):
-            known = [n for n in (*format_names(), *CONTROL, *SPELLED) if n.startswith(_DIALECTS)]
+            dialect_names = [n for n in (*format_names(), *CONTROL, *SPELLED) if n.startswith(_DIALECTS)]
             self.cursor.fail(
-                f"unknown operation '{spelled}'{suggestion(spelled, known)}", start=start, end=end
+                f"unknown operation '{spelled}'{suggestion(spelled, dialect_names)}", start=start, end=end
             )
         if spelled in ("ins", "outs") and self.cursor.source[end : end + 1] == "(":
             order = "ins(...) before outs(...), after the name of an instruction"
@@ -361,8 +361,8 @@ class ProgramReader(reader.Reader):
         plain = spelled.removeprefix("pto.")
         if plain != spelled and formats.is_micro_operation(plain):
             self.cursor.fail(formats.outside(spelled), start=start, end=end)
-        known = [*instruction_names(), *format_names(), *CONTROL, *isa.micro_operations()]
-        names = [n for n in known if not n.startswith(_DIALECTS)]
+        dialect_names = [*instruction_names(), *format_names(), *CONTROL, *isa.micro_operations()]
+        names = [n for n in dialect_names if not n.startswith(_DIALECTS)]
         meant = suggestion(plain.lower(), names, spelled[: -len(plain)])
         # MLIR's operations without the name of their dialect: func, for, addi.
         whole = next((n for n in (*CONTROL, "func.func", *format_names()) if n.endswith(f".{spelled}")), "")

@@ -80,8 +80,8 @@ class Scopes:
         """Another name for a value of an isolated region, one that the text does not have."""
         base, mark, number_of_result = name.partition("#")
         taken = self._cursor.source
-        made = next(n for k in count(2) if f"%{(n := f'{base}_{k}')}" not in taken)
-        self._renamed[name] = f"{made}{mark}{number_of_result}"
+        fresh = next(n for k in count(2) if f"%{(n := f'{base}_{k}')}" not in taken)
+        self._renamed[name] = f"{fresh}{mark}{number_of_result}"
         return self._renamed[name]
 
     def _actual(self, name: str) -> str:

@@ -37,17 +37,17 @@ def is_scalar(t: Maybe) -> bool:
 
 
 def distribute(
-    name: str, written: Sequence[Type], known: Sequence[Maybe], destinations: int = 0
+    name: str, written: Sequence[Type], types: Sequence[Maybe], destinations: int = 0
 ) -> list[Maybe] | None:
     """The written type of each operand, None for operands without one.
 
-    ``known`` has the type of each operand as far as its definition gives it; the first
+    ``types`` has the type of each operand as far as its definition gives it; the first
     ``destinations`` operands are destinations. A single type is the type of every tile, also where the only
     operand is a scalar. Returns None when the number of types fits no reading.
     """
-    count = len(known)
+    count = len(types)
     of_result = (
-        count == 1 and not destinations and not is_scalar(known[0]) and not any(map(is_scalar, written))
+        count == 1 and not destinations and not is_scalar(types[0]) and not any(map(is_scalar, written))
     )
     if len(written) == count and not (of_result and takes_scalar(name, 0, 1)):
         return list(written)
@@ -57,7 +57,7 @@ def distribute(
         return None
     only = written[0]
     out: list[Maybe] = []
-    for i, definition in enumerate(known):
+    for i, definition in enumerate(types):
         scalar = takes_scalar(name, i - destinations, count - destinations) if i >= destinations else False
         if scalar is None:
             scalar = is_scalar(definition)
@@ -323,10 +323,10 @@ def _destination_last(
 
     Documentation writes ``%src, %mem, %idx`` and the type of the view first.
     """
-    known = [reader.scopes.known_type(o.mention.name) for o in operands]
+    mention_types = [reader.scopes.known_type(o.mention.name) for o in operands]
     if len(types) == len(operands):
-        known = [k or t for k, t in zip(known, types, strict=True)]
-    views = [i for i, t in enumerate(known) if isinstance(t, _VIEWS)]
+        mention_types = [k or t for k, t in zip(mention_types, types, strict=True)]
+    views = [i for i, t in enumerate(mention_types) if isinstance(t, _VIEWS)]
     second = not views or views == [1] or (views == [0] and len(operands) > 1)
     if len(operands) < 2 or not second:
         return operands, types
@@ -393,8 +393,8 @@ def give_types(
             operand.written = rest.pop(0)
             operand.index_types = [rest.pop(0) for _ in operand.indices]
         return
-    known = [reader.scopes.known_type(o.mention.name) for o in operands]
-    full = distribute(name, types, known, destinations)
+    mention_types = [reader.scopes.known_type(o.mention.name) for o in operands]
+    full = distribute(name, types, mention_types, destinations)
     if full is None:
         reader.cursor.fail_since(
             start,

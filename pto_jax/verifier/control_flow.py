@@ -60,9 +60,9 @@ def block_findings(graph: Op) -> Iterator[Diagnostic]:
         for i, label in enumerate(targets if isinstance(targets, tuple) else ()):
             block = blocks.get(label)
             types = [v.type for v in op.group(f"to{i}")]
-            wanted = [a.type for a in block.args] if block is not None else []
-            if block is None or len(types) != len(wanted) or not all(map(fits, types, wanted)):
-                message = f"^{label} is given {_listed(types)}; allowed: {_listed(wanted)}"
+            expected = [a.type for a in block.args] if block is not None else []
+            if block is None or len(types) != len(expected) or not all(map(fits, types, expected)):
+                message = f"^{label} is given {_listed(types)}; allowed: {_listed(expected)}"
                 yield op.error("branch", message)
 
 
@@ -129,21 +129,21 @@ def _agree(actual: Sequence[Type], expected: Sequence[Type], what: str, at: Op |
 
 
 def _yielded(
-    op: Op, regions: Sequence[Region], wanted: Sequence[Type], what: str, name: str = "scf.yield"
+    op: Op, regions: Sequence[Region], expected: Sequence[Type], what: str, name: str = "scf.yield"
 ) -> Iterator[_Found]:
     """Every region ends with a terminator that hands over the wanted types."""
     for region in regions:
         end = region.ops[-1] if region.ops and region.ops[-1].name == name else None
         if end is None:
-            if wanted or name != "scf.yield":
+            if expected or name != "scf.yield":
                 yield (
                     "terminator",
-                    f"a region does not end with {name}; allowed: {name} of {_listed(wanted)}",
+                    f"a region does not end with {name}; allowed: {name} of {_listed(expected)}",
                     None,
                 )
             continue
         types = [v.type for v in (end.ins if name == "scf.yield" else end.ins[1:])]
-        yield from _agree(types, wanted, f"{name} for the {what}", end)
+        yield from _agree(types, expected, f"{name} for the {what}", end)
 
 
 def _for(op: Op, constants: Mapping[str, int]) -> Iterator[_Found]:
@@ -169,11 +169,11 @@ def _for(op: Op, constants: Mapping[str, int]) -> Iterator[_Found]:
     yield from _yielded(op, op.regions, types, "carried values")
 
 
-def _condition(op: Op, wanted: Type, nothing: str) -> Iterator[_Found]:
+def _condition(op: Op, expected: Type, nothing: str) -> Iterator[_Found]:
     """The only operand decides which region is executed."""
-    if len(op.ins) != 1 or not fits(op.ins[0].type, wanted):
+    if len(op.ins) != 1 or not fits(op.ins[0].type, expected):
         got = f"{op.ins[0]} is {op.ins[0].type}" if op.ins else nothing
-        yield "condition", f"{got}; allowed: {wanted}", op.ins[0] if op.ins else None
+        yield "condition", f"{got}; allowed: {expected}", op.ins[0] if op.ins else None
 
 
 def _if(op: Op) -> Iterator[_Found]:

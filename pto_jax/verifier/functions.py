@@ -307,8 +307,8 @@ def call_findings(program: ir.Program, op: ir.Op) -> Iterator[Diagnostic]:
     function = program.function(callee.name) if isinstance(callee, ir.Symbol) else None
     if function is None:
         names = ", ".join(f"@{f.name}" for f in program.functions)
-        shown = f"@{callee.name}" if isinstance(callee, ir.Symbol) else "a function"
-        yield _error("callee", f"call of unknown {shown}; allowed: {names}", op.span, "call")
+        text = f"@{callee.name}" if isinstance(callee, ir.Symbol) else "a function"
+        yield _error("callee", f"call of unknown {text}; allowed: {names}", op.span, "call")
         return
     if len(op.ins) != len(function.args) or len(op.results) != len(function.results):
         yield _error(
@@ -319,10 +319,10 @@ def call_findings(program: ir.Program, op: ir.Op) -> Iterator[Diagnostic]:
             "call",
         )
         return
-    for argument, wanted in zip(op.ins, function.args, strict=True):
-        if not same_use(wanted.type, argument.type):
+    for argument, expected in zip(op.ins, function.args, strict=True):
+        if not same_use(expected.type, argument.type):
             got = f"{argument} is {argument.type}; "
-            got += f"allowed for %{wanted.name} of @{function.name}: {wanted.type}"
+            got += f"allowed for %{expected.name} of @{function.name}: {expected.type}"
             yield _error("callee", got, argument.span or op.span, "call")
     for result, t in zip(op.results, function.results, strict=True):
         if not same_use(t, result.type):
@@ -332,14 +332,14 @@ def call_findings(program: ir.Program, op: ir.Op) -> Iterator[Diagnostic]:
 
 def return_findings(program: ir.Program, function: ir.Function, op: ir.Op) -> Iterator[Diagnostic]:
     """What is wrong with one return."""
-    wanted = function.results
+    expected = function.results
     if program.fragment:
         return
-    if len(op.ins) != len(wanted):
-        got = f"return of {len(op.ins)} value(s) in @{function.name}; allowed: {len(wanted)}"
+    if len(op.ins) != len(expected):
+        got = f"return of {len(op.ins)} value(s) in @{function.name}; allowed: {len(expected)}"
         yield _error("return", got, op.span, "return")
         return
-    for value, t in zip(op.ins, wanted, strict=True):
+    for value, t in zip(op.ins, expected, strict=True):
         if not same_use(t, value.type):
             yield _wrong_return(function, value, t, op)
 

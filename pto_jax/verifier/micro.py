@@ -80,11 +80,11 @@ def _type_findings(op: Op, declared: MicroOperation) -> Iterator[Diagnostic]:
         allowed = ", ".join(declared.results) or "none"
         message = f"has {len(op.results)} result(s); allowed: {len(needed)} ({allowed})"
         yield op.error("results", message)
-    wanted = declared.types.replace("->", " ").split()
+    expected = declared.types.replace("->", " ").split()
     names = [w.strip('"') for w in declared.names]
     values = {**declared.values(op), **dict(zip(declared.results, op.results, strict=False))}
     bound: dict[str, VRegType] = {}
-    for name, word in zip(names, wanted, strict=True):
+    for name, word in zip(names, expected, strict=True):
         if name not in values:
             continue
         allowed = _objection(values[name].type, word, declared, bound)
@@ -221,8 +221,8 @@ def _scopes(region: Region, inside: bool) -> Iterator[Diagnostic]:
         tiles = any(isinstance(v.type, TileType) for v in (*op.ins, *op.outs, *op.results))
         if inside and tiles and aliased(op) is None:
             yield op.error("scope", "a tile operation in a vector scope; allowed: before or behind it")
-        declared = find_micro(op.name)
-        outside = declared is not None and declared.between_scopes
+        operation = find_micro(op.name)
+        outside = operation is not None and operation.between_scopes
         if inside and (outside or _synchronises(op)):
             yield op.error("scope", "stands in a vector scope; allowed: before or behind it")
         for inner in op.regions:
@@ -264,10 +264,10 @@ def _immediate_findings(function: Function) -> Iterator[Diagnostic]:
     """Operands that have to be numbers of the text."""
     constants = {op.results[0].name for op in function.walk() if op.name == "arith.constant"}
     for op in function.walk():
-        declared = find_micro(op.name)
-        value = declared.values(op).get(declared.immediate) if declared is not None else None
-        if declared is not None and value is not None and value.name not in constants:
-            message = f"{declared.immediate} is {value}; allowed: an arith.constant"
+        operation = find_micro(op.name)
+        value = operation.values(op).get(operation.immediate) if operation is not None else None
+        if operation is not None and value is not None and value.name not in constants:
+            message = f"{operation.immediate} is {value}; allowed: an arith.constant"
             yield op.error("types", message, value)
 
 
@@ -305,10 +305,10 @@ class _Streams:
                 yield from self.walk(inner)
             self.loops -= loop
             self._note(op.results, inits if loop else _yielded(op))
-            declared = find_micro(op.name)
-            if declared is not None:
-                words = dict(zip(declared.results, declared.types.partition("->")[2].split(), strict=False))
-                for name, value in zip(declared.results, op.results, strict=False):
+            operation = find_micro(op.name)
+            if operation is not None:
+                words = dict(zip(operation.results, operation.types.partition("->")[2].split(), strict=False))
+                for name, value in zip(operation.results, op.results, strict=False):
                     self._add(value, words[name])
         self.path = outside
 
@@ -322,9 +322,9 @@ class _Streams:
             self.kinds[value.name], self.made[value.name] = kind, self.loops
 
     def _uses(self, op: Op) -> Iterator[Diagnostic]:
-        declared = find_micro(op.name)
-        words = dict(zip(declared.operands, declared.types.split(), strict=False)) if declared else {}
-        names = {v.name: n for n, v in declared.values(op).items()} if declared else {}
+        operation = find_micro(op.name)
+        words = dict(zip(operation.operands, operation.types.split(), strict=False)) if operation else {}
+        names = {v.name: n for n, v in operation.values(op).items()} if operation else {}
         for value in op.ins:
             if not isinstance(value.type, AlignType):
                 continue
@@ -336,10 +336,10 @@ class _Streams:
             elif self.made.get(value.name, self.loops) < self.loops:
                 message = f"{value} comes from outside the loop; allowed: a state that the loop carries"
                 yield op.error("align", f"{message} (iter_args)", value)
-            wanted = words.get(names.get(value.name, ""), "")
+            expected = words.get(names.get(value.name, ""), "")
             kind = self.kinds.get(value.name, "")
-            if kind and wanted in _STREAMS and kind != wanted:
-                (is_of, _), (needs, begin) = _STREAMS[kind], _STREAMS[wanted]
+            if kind and expected in _STREAMS and kind != expected:
+                (is_of, _), (needs, begin) = _STREAMS[kind], _STREAMS[expected]
                 message = f"{value} is the state of {is_of}; allowed: that of {needs}, which {begin} begins"
                 yield op.error("align", message, value)
 

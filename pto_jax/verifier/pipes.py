@@ -158,9 +158,9 @@ def pipe_findings(program: Program, profile: Profile) -> Iterator[Diagnostic]:
             yield from entry_findings(end, side.of(end), profile)
     peers = [finding for side in sides.values() for finding in _imports(side, sides)]
     yield from peers
-    known = not peers and all(end.mask in (1, 2, 3) for side in sides.values() for end in side.ends)
+    complete = not peers and all(end.mask in (1, 2, 3) for side in sides.values() for end in side.ends)
     for pipe in _pipes(sides):
-        if known:
+        if complete:
             yield from _pairs(pipe)
         yield from _shapes(pipe)
         yield from _splits(pipe)
@@ -187,11 +187,11 @@ def _places(side: _Side) -> Iterator[Diagnostic]:
     """Each core's operations stand in its functions."""
     for op, kind in side.ops:
         traits = traits_of(op)
-        wanted = traits.core
-        if wanted is not None and kind != wanted:
+        expected = traits.core
+        if expected is not None and kind != expected:
             where = "no kernel" if kind is None else f"a {kind.name.lower()} kernel"
-            yield op.error("pipe-kernel", f"in {where}; allowed: in a {wanted.name.lower()} kernel")
-        if wanted is None and traits.fifo in USES and kind is None:
+            yield op.error("pipe-kernel", f"in {where}; allowed: in a {expected.name.lower()} kernel")
+        if expected is None and traits.fifo in USES and kind is None:
             yield op.error("pipe-kernel", "in no kernel; allowed: in a cube or vector kernel or section")
 
 
@@ -572,9 +572,9 @@ def _fits(
             pop, f"{result} has element type {t.dtype}; allowed with {quant}: {', '.join(allowed)}", result
         )
         return
-    wanted = _LAYOUTS[epilogue.layout]
-    if (t.blayout, t.slayout) != wanted:
-        words = " and ".join(w.name.lower() for w in wanted)
+    expected = _LAYOUTS[epilogue.layout]
+    if (t.blayout, t.slayout) != expected:
+        words = " and ".join(w.name.lower() for w in expected)
         layout = epilogue.layout.name.lower()
         yield _error(
             pop,

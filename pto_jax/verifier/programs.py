@@ -127,13 +127,13 @@ class InstructionRules:
         """The hardware that has the instruction as it is, else the lines that can stand in its place."""
 
         def errors(tried: Op, profile: Profile = self.profile) -> list[Diagnostic]:
-            known = operand_facts if tried.name == op.name else facts.NOTHING
+            before = operand_facts if tried.name == op.name else facts.NOTHING
             objections = check_op(
                 tried,
                 profile,
-                constants=known.numbers,
-                shapes=known.extents,
-                layouts=known.layouts,
+                constants=before.numbers,
+                shapes=before.extents,
+                layouts=before.layouts,
                 language=self._language,
                 level=self.level,
                 first=True,
@@ -554,14 +554,14 @@ class _Checker:
 
     def below(self, op: Op, operand_facts: OperandFacts) -> None:
         """Check a micro-operation; anything else has no declaration."""
-        declared = isa.find_micro(op.name)
-        if declared is None:
+        operation = isa.find_micro(op.name)
+        if operation is None:
             self.sink.add(unsupported(op))
             return
         from . import micro
 
         self.scopes()
-        self.sink.extend(micro.micro_findings(op, declared, self.rules.profile, operand_facts))
+        self.sink.extend(micro.micro_findings(op, operation, self.rules.profile, operand_facts))
 
     def scopes(self) -> None:
         """Check the vector scopes of a function, once."""

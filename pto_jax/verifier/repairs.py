@@ -146,10 +146,10 @@ def _typed(op: Op, types: Mapping[str, Type]) -> Op:
     return replace(op, ins=typed(op.ins), outs=typed(op.outs), results=typed(op.results))
 
 
-def _like(sample: Type, given: Type) -> Type:
+def _like(sample: Type, actual: Type) -> Type:
     """A type of a sample in the sizes, and if it is a tile's in the valid region, of another one."""
-    if isinstance(sample, TileType) and isinstance(given, TileType):
-        return replace(sample, rows=given.rows, cols=given.cols, v_row=given.v_row, v_col=given.v_col)
+    if isinstance(sample, TileType) and isinstance(actual, TileType):
+        return replace(sample, rows=actual.rows, cols=actual.cols, v_row=actual.v_row, v_col=actual.v_col)
     return sample
 
 
@@ -176,12 +176,12 @@ def _sampled(
     op: Op, instruction: Instruction, profile: Profile, names: Mapping[str, str]
 ) -> Iterator[dict[str, Type]]:
     """Types of the operands in legal samples, those with most of their element types first."""
-    given = _types(op)
+    operands = _types(op)
     options = list[tuple[int, int, dict[str, Type]]]()
     for sample in legal_samples(instruction, profile):
         types = {names[n]: t for n, t in sample.types.items() if n in names}
         if set(sample.form) == set(names) - {o.name for o in instruction.destinations}:
-            same = sum(element_type(t) == element_type(given[n]) for n, t in types.items())
+            same = sum(element_type(t) == element_type(operands[n]) for n, t in types.items())
             options.append((-same, len(options), types))
     yield from (types for _, _, types in sorted(options, key=lambda o: o[:2])[:_MOST_SAMPLES])
 
@@ -260,8 +260,8 @@ class _Lines:
         if op.results:
             t = op.results[0].type
             return f'{names[-1]} = pto.cast({op.ins[0].name}, "{t}")' if len(op.results) == 1 else ""
-        given = [f"{k}={_python_value(v)}" for k, v in op.attributes if k not in op.implied]
-        return f"pto.{op.name}({', '.join([*names, *given])})"
+        keywords = [f"{k}={_python_value(v)}" for k, v in op.attributes if k not in op.implied]
+        return f"pto.{op.name}({', '.join([*names, *keywords])})"
 
 
 def _difference(old: Type, new: Type) -> str:

@@ -210,8 +210,8 @@ def _constant(op: Op) -> str | None:
     value, t = op.attrs.get("value"), op.results[0].type
     if isinstance(t, VectorType):
         count = len(value) if isinstance(value, tuple) else 0
-        wanted = math.prod(t.dims)
-        return None if count == wanted else f"{count} numbers for {t}; allowed: {wanted}"
+        expected = math.prod(t.dims)
+        return None if count == expected else f"{count} numbers for {t}; allowed: {expected}"
     if isinstance(t, UnknownType):
         return None
     return _fits(value, t)

@@ -134,9 +134,9 @@ def _coverage(c: Coverage) -> Iterator[str]:
     yield "per attribute value"
     for r in c.rows:
         if r.reached_attributes or (r.count and r.missing_attributes):
-            shown = " ".join(f"{k}:{short(n)}" for k, n in r.reached_attributes.items())
+            text = " ".join(f"{k}:{short(n)}" for k, n in r.reached_attributes.items())
             unseen = " ".join(r.missing_attributes)
-            yield f"{r.instruction:<20}  {shown}{f'  never: {unseen}' if unseen else ''}"
+            yield f"{r.instruction:<20}  {text}{f'  never: {unseen}' if unseen else ''}"
     if c.never:
         yield ""
         yield f"never reached: {' '.join(c.never)}"

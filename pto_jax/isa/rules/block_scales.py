@@ -113,10 +113,10 @@ def codes_room(site: Site) -> Iterator[Finding]:
     wide = have >= (cols or 0) if grouped_down(site) else have == src.cols
     if dst.rows < (rows or 0) or not wide:
         at_least = "at least " if grouped_down(site) else ""
-        wanted = f"{size(rows)} rows and {at_least}{cols if at_least else src.cols} columns"
+        expected = f"{size(rows)} rows and {at_least}{cols if at_least else src.cols} columns"
         yield (
             "dst",
-            f"dst is {dst.rows}x{dst.cols}, src is {src.rows}x{src.cols}; allowed: {wanted}",
+            f"dst is {dst.rows}x{dst.cols}, src is {src.rows}x{src.cols}; allowed: {expected}",
         )
 
 
@@ -189,10 +189,10 @@ def _one_per_group(site: Site, down: bool) -> Iterator[Finding]:
         have = site.region(name)
         if rows is None or cols is None or None in have:
             continue
-        wanted = (rows // GROUP, cols)
-        if down and have != wanted:
+        expected = (rows // GROUP, cols)
+        if down and have != expected:
             got = f"{name} has valid region {have[0]}x{have[1]}"
-            yield name, f"{got}; allowed: {wanted[0]}x{wanted[1]}, one per group"
+            yield name, f"{got}; allowed: {expected[0]}x{expected[1]}, one per group"
         elif not down and have[0] != 1 and have[1] != t.cols:
             yield name, f"{name} has {t.cols} columns, {have[1]} of them valid; allowed: all, or one row"
 
@@ -353,9 +353,9 @@ def _scale_form(site: Site) -> Iterator[Finding]:
 def _scale_extents(site: Site) -> Iterator[Finding]:
     for name in printed_scales(site):
         scale, data = site.tile(name), site.tile(_SCALED[name])
-        if scale is not None and data is not None and scale.shape != (wanted := _one_for_32(name, data)):
+        if scale is not None and data is not None and scale.shape != (expected := _one_for_32(name, data)):
             got = f"{name} is {scale.rows}x{scale.cols}, as large as {_SCALED[name]}"
-            yield name, f"{got}; allowed: a scale for 32 elements, {wanted[0]}x{wanted[1]}"
+            yield name, f"{got}; allowed: a scale for 32 elements, {expected[0]}x{expected[1]}"
 
 
 def with_printed_scales(instruction: Instruction) -> Instruction:

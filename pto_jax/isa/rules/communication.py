@@ -36,13 +36,13 @@ def comm(
     Its views are read, its destination is written, and its tiles are scratch, where ``effects`` says nothing
     else of them.
     """
-    listed = {effect.operand for effect in effects}
+    covered = {effect.operand for effect in effects}
     derived = (
         traits.Effect(
             "scratch" if o.kind == "tile" else "write" if o.role == "out" else "read", _MEMORY[o.kind], o.name
         )
         for o in operands
-        if o.kind in _MEMORY and o.name not in listed
+        if o.kind in _MEMORY and o.name not in covered
     )
     return handles.custom(
         name,

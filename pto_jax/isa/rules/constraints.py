@@ -105,8 +105,8 @@ def row_major_instead(site: Site, operand: str) -> str | None:
 
 def made_anew(t: TileType) -> str:
     """The expression that makes a tile; a type where sizes are given beside it."""
-    listed = in_python(t)
-    return f"its type as pto.tile_type({listed})" if None in t.valid else f"pto.alloc_tile({listed})"
+    arguments = in_python(t)
+    return f"its type as pto.tile_type({arguments})" if None in t.valid else f"pto.alloc_tile({arguments})"
 
 
 def _allocated(name: str, t: TileType) -> str:
@@ -358,9 +358,9 @@ def _scalar_expected(site: Site, operand: Operand) -> tuple[str, DType] | None:
     return bind_vars(site)[0].get(operand.dtype or "")
 
 
-def _another(operand: Operand, given: Type | None) -> Breaker:
+def _another(operand: Operand, other: Type | None) -> Breaker:
     """A type that a scalar operand may not have."""
-    d = element_type(given)
+    d = element_type(other)
     if operand.converts and d is not None:
         return retype(operand.name, "i32" if d.is_float else "f32")
     return retype(operand.name, "f16", "f32")

@@ -175,11 +175,11 @@ def _simulated(src: str, dst: str) -> Conversion:
 
 def _simulated_pairs() -> dict[tuple[str, str], Conversion]:
     small = (*BYTE_FLOATS, *NIBBLE_FLOATS)
-    listed = [(s, d) for s in STANDARD for d in STANDARD]
-    listed += [(s, d) for a in small for b in FLOATS for s, d in ((a, b), (b, a))]
-    listed += [(s, s) for s in (*small, "i4")]
-    listed += [(s, d) for a in STANDARD for s, d in ((a, "i4"), ("i4", a))]
-    return {(s, d): _simulated(s, d) for s, d in listed}
+    pairs = [(s, d) for s in STANDARD for d in STANDARD]
+    pairs += [(s, d) for a in small for b in FLOATS for s, d in ((a, b), (b, a))]
+    pairs += [(s, s) for s in (*small, "i4")]
+    pairs += [(s, d) for a in STANDARD for s, d in ((a, "i4"), ("i4", a))]
+    return {(s, d): _simulated(s, d) for s, d in pairs}
 
 
 @cache

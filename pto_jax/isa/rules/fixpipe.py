@@ -165,9 +165,9 @@ def paths(table: Paths) -> Constraint:
         pair, pairs = ends(site), table.get(site.profile.name)
         if pair is None or pairs is None or (pair[0].loc, pair[1].loc) in pairs:
             return
-        listed = ", ".join(f"{a.name.lower()} to {b.name.lower()}" for a, b in pairs)
+        names = ", ".join(f"{a.name.lower()} to {b.name.lower()}" for a, b in pairs)
         where = f"src is a {pair[0].loc.name.lower()} tile, dst a {pair[1].loc.name.lower()} tile"
-        yield "src", f"{where}; allowed on {site.profile.name}: {listed}"
+        yield "src", f"{where}; allowed on {site.profile.name}: {names}"
 
     return rule
 
@@ -208,9 +208,9 @@ def accumulated_types(
         legal = _rows(quantising if quantised(site) else plain, site)
         if pair not in legal and not _unsigned_twin(pair, legal):
             how = "with" if quantised(site) else "without"
-            listed = ", ".join(f"{s} to {t}" for t, s in legal)
+            names = ", ".join(f"{s} to {t}" for t, s in legal)
             where = f"{how} quantisation on {site.profile.name}"
-            yield "dst", f"an acc tile of {src.dtype} becomes {d}; allowed {where}: {listed}"
+            yield "dst", f"an acc tile of {src.dtype} becomes {d}; allowed {where}: {names}"
 
     return rule
 

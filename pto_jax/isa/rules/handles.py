@@ -251,17 +251,17 @@ _require = partial(require, source=_DIALECT)
 
 def required(*names: str) -> Constraint:
     """Attributes without a default that must be given."""
-    listed = ", ".join(names)
+    text = ", ".join(names)
 
     def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
         attrs.pop(names[-1], None)
         return True
 
-    @_forbid("attributes-required", f"attributes {listed} are given", invalid_if=breaks)
+    @_forbid("attributes-required", f"attributes {text} are given", invalid_if=breaks)
     def rule(site: Site) -> Iterator[Finding]:
         for name in names:
             if site.attrs.get(name) is None:
-                yield None, f"attribute {name} is missing; allowed: {listed} given"
+                yield None, f"attribute {name} is missing; allowed: {text} given"
 
     return rule
 

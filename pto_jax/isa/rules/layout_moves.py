@@ -103,11 +103,11 @@ def place_types(site: Site) -> Iterator[Finding]:
     # Differing types are reported once, by the rule on equal types.
     if legal is None or pair in legal or (pair[0] != pair[1] and dst.loc != ir.Loc.BIAS):
         return
-    listed = ", ".join(s if s == d else f"{s} to {d}" for d, s in legal)
+    names = ", ".join(s if s == d else f"{s} to {d}" for d, s in legal)
     yield (
         "dst",
         f"{src.dtype} moves to {dst.dtype} in {dst.loc.name.lower()}; allowed from "
-        f"{src.loc.name.lower()} on {site.profile.name}: {listed}",
+        f"{src.loc.name.lower()} on {site.profile.name}: {names}",
     )
 
 
@@ -172,9 +172,9 @@ def small_buffers(site: Site) -> Iterator[Finding]:
     place, unit = dst.loc.name.lower(), _UNITS[dst.loc]
     if src.rows != 1:
         yield "src", f"src has {src.rows} rows; allowed into {place}: 1"
-    taken = dst.cols * dst.dtype.storage_bits // 8
-    if taken % unit:
-        yield "dst", f"a row of dst takes {taken} bytes; allowed in {place}: a multiple of {unit}"
+    size = dst.cols * dst.dtype.storage_bits // 8
+    if size % unit:
+        yield "dst", f"a row of dst takes {size} bytes; allowed in {place}: a multiple of {unit}"
 
 
 def samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:

@@ -55,8 +55,8 @@ def without_sign(*positions: int) -> Rule:
     def rule(op: Op) -> Iterator[str]:
         for t in (_type(op, at) for at in positions):
             if isinstance(t, VRegType) and t.dtype.kind == "int" and not t.signless:
-                shown = ", ".join(f"!pto.vmi.vreg<{t.lanes}x{p}{t.dtype.name}>" for p in ("u", ""))
-                yield f"got lanes with a sign, {t}; allowed: {shown}"
+                text = ", ".join(f"!pto.vmi.vreg<{t.lanes}x{p}{t.dtype.name}>" for p in ("u", ""))
+                yield f"got lanes with a sign, {t}; allowed: {text}"
 
     return rule
 
@@ -386,8 +386,8 @@ def accessed(op: Op) -> Iterator[str]:
     if groups and mode not in (None, "brc"):
         yield f'got group with dist_mode = "{mode}"; allowed: one of them'
     if groups and [str(t) for t in strides] != ["index"]:
-        shown = ", ".join(map(str, strides)) or "none"
-        yield f"got group with the strides {shown}; allowed: one, an index"
+        text = ", ".join(map(str, strides)) or "none"
+        yield f"got group with the strides {text}; allowed: one, an index"
     if groups and masks:
         yield "got group with a mask; allowed: no mask"
     if not groups and any(str(t) != "i16" for t in strides):
@@ -396,8 +396,8 @@ def accessed(op: Op) -> Iterator[str]:
         yield f'got strides of blocks with dist_mode = "{mode}"; allowed: one of them'
     count = 2 if mode == "dintlv" else 1
     if len(registers) != count:
-        shown = "without dist_mode" if mode is None else f'with dist_mode = "{mode}"'
-        yield f"got {len(registers)} register(s) {shown}; allowed: {count}"
+        text = "without dist_mode" if mode is None else f'with dist_mode = "{mode}"'
+        yield f"got {len(registers)} register(s) {text}; allowed: {count}"
     for t in registers[:1]:
         yield from groups_of(op, t.lanes)
         wrong = (m for m in masks if isinstance(m, MaskType) and mask_objection(m, t))

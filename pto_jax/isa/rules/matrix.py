@@ -70,9 +70,9 @@ _EVERY_PAGE = f"{_PAGE}; {HEADERS}"
 )
 def _placed(site: Site) -> Iterator[Finding]:
     for name, t in site.tiles():
-        wanted = ROLES[name].loc
-        if t.loc != wanted:
-            yield name, f"{name} is {with_article(t.loc.name.lower())} tile; allowed: {wanted.name.lower()}"
+        expected = ROLES[name].loc
+        if t.loc != expected:
+            yield name, f"{name} is {with_article(t.loc.name.lower())} tile; allowed: {expected.name.lower()}"
 
 
 def _written_order(site: Site) -> Iterator[tuple[str, TileType]]:
@@ -122,11 +122,11 @@ def _other_order(types: Types, attrs: AttrMap, profile: Profile) -> bool:
 def _left_order(site: Site) -> Iterator[Finding]:
     for name, t in _written_order(site):
         if name == "a" and t.boxed and t.blayout != site.profile.left_blayout:
-            wanted = site.profile.left_blayout.name.lower()
+            expected = site.profile.left_blayout.name.lower()
             yield (
                 "a",
                 f"a has blayout {t.blayout.name.lower()}, the left buffer of {site.profile.name} is "
-                f"{wanted}; allowed, the type only names the order a move into it produces",
+                f"{expected}; allowed, the type only names the order a move into it produces",
             )
 
 
@@ -149,8 +149,8 @@ def _shapes(vector: bool) -> Constraint:
         higher = vector and site.profile.name in HARDWARE and dst.rows > a.rows
         wide = dst.cols != b.cols and (n is None or n != cols)
         if wide or (dst.rows != a.rows and not higher and (m is None or m != rows)):
-            wanted = f"{a.rows}x{b.cols}, the rows of a and the columns of b"
-            yield "dst", f"dst is {dst.rows}x{dst.cols}; allowed: {wanted}"
+            expected = f"{a.rows}x{b.cols}, the rows of a and the columns of b"
+            yield "dst", f"dst is {dst.rows}x{dst.cols}; allowed: {expected}"
         if acc is not None and acc.shape != dst.shape:
             yield "acc", f"acc is {acc.rows}x{acc.cols}, dst is {dst.rows}x{dst.cols}; allowed: one shape"
 
@@ -168,8 +168,8 @@ def _regions(site: Site) -> Iterator[Finding]:
     """Valid sizes that disagree: nothing is repaired, M, K and N come from a and b alone."""
     m, k, n = extents(site)
     scales = None if k is None else groups(k)
-    wanted = {"b": (k, None), "acc": (m, n), "a_scale": (m, scales), "b_scale": (scales, n)}
-    for name, need in wanted.items():
+    expected = {"b": (k, None), "acc": (m, n), "a_scale": (m, scales), "b_scale": (scales, n)}
+    for name, need in expected.items():
         have = site.region(name)
         if any(h is not None and w is not None and h < w for h, w in zip(have, need, strict=True)):
             got = f"{size(have[0])}x{size(have[1])}"

@@ -105,8 +105,8 @@ def index_layout(data: str) -> Constraint:
         row_major = t.blayout == ir.BLayout.ROW_MAJOR or profile != "a2a3"
         if t.boxed or not row_major:
             got = f"{t.blayout.name.lower()} with {t.slayout.name.lower()}"
-            wanted = "row_major with none_box" if profile == "a2a3" else "none_box"
-            yield "indexes", f"indexes are {got}; allowed on {profile}: {wanted}"
+            expected = "row_major with none_box" if profile == "a2a3" else "none_box"
+            yield "indexes", f"indexes are {got}; allowed on {profile}: {expected}"
 
     return rule
 
@@ -130,8 +130,8 @@ def data_layout(data: str) -> Constraint:
         )
         if not fits:
             got = f"{t.blayout.name.lower()} with {t.slayout.name.lower()}, fractal {t.fractal}"
-            wanted = "ND, or NZ with fractal 512" if profile == "a2a3" else "none_box"
-            yield data, f"{data} is {got}; allowed on {profile}: {wanted}"
+            expected = "ND, or NZ with fractal 512" if profile == "a2a3" else "none_box"
+            yield data, f"{data} is {got}; allowed on {profile}: {expected}"
 
     return rule
 
@@ -255,12 +255,12 @@ def table_layout(data: str, table: str) -> Constraint:
         if layout is None or t is None:
             return
         nz = site.profile.name == "a2a3" and t.layout == "NZ"
-        wanted = ir.GlobalLayout.NZ if nz else ir.GlobalLayout.ND
-        if layout != wanted:
+        expected = ir.GlobalLayout.NZ if nz else ir.GlobalLayout.ND
+        if layout != expected:
             yield (
                 table,
                 f"{table} has layout {layout.name.lower()}; allowed on {site.profile.name} with {data} in "
-                f"{t.layout} order: {wanted.name.lower()}",
+                f"{t.layout} order: {expected.name.lower()}",
             )
 
     return rule

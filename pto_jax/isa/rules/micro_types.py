@@ -31,10 +31,10 @@ def lane_scalar(register: VRegType) -> str:
     return d.name if d.name in _SCALARS else f"i{d.word_bits}"
 
 
-def _types(op: Op, *wanted: type[Type]) -> tuple[Type, ...] | None:
+def _types(op: Op, *expected: type[Type]) -> tuple[Type, ...] | None:
     """The types of the first operands, where they are of these kinds."""
-    types = tuple(v.type for v in op.ins[: len(wanted)])
-    fit = len(types) == len(wanted) and all(isinstance(t, w) for t, w in zip(types, wanted, strict=True))
+    types = tuple(v.type for v in op.ins[: len(expected)])
+    fit = len(types) == len(expected) and all(isinstance(t, w) for t, w in zip(types, expected, strict=True))
     return types if fit else None
 
 

@@ -272,7 +272,7 @@ def _slot_memory(site: Site) -> Iterator[Finding]:
     mask, operands = site.attrs.get("dir_mask"), site.values
     if not isinstance(mask, int) or mask not in (1, 2, 3):
         return
-    wanted = [name for bit, name in BUFFERS.items() if mask & bit]
+    expected = [name for bit, name in BUFFERS.items() if mask & bit]
     local = [name for name in BUFFERS.values() if name in operands]
     if "gm_slot_tensor" in operands:
         if "gm_slot_buffer" in operands:
@@ -284,7 +284,7 @@ def _slot_memory(site: Site) -> Iterator[Finding]:
                 "dir_mask = 1 and c2v_consumer_buf",
             )
         return
-    missing = [name for name in wanted if name not in operands]
+    missing = [name for name in expected if name not in operands]
     if missing:
         fix = "; try: the address of a reserved buffer, or gm_slot_tensor for slots as views"
         yield None, f"dir_mask is {mask} and {', '.join(missing)} is missing; allowed: both given{fix}"

@@ -92,8 +92,8 @@ def _alignment(t: ir.TileType, profile: Profile) -> Iterator[str]:
     stored = count * t.dtype.word_bits
     block = _BLOCK // 2 if t.dtype.pair_of or (t.dtype.packed and t.dtype.is_float) else _BLOCK
     if stored % (block * 8):
-        taken = f"one {what} tile ({count} x {t.dtype}) takes {stored / 8:g} bytes"
-        yield f"{taken}; allowed: a multiple of {block}; try: {aligned(t)}"
+        size = f"one {what} tile ({count} x {t.dtype}) takes {stored / 8:g} bytes"
+        yield f"{size}; allowed: a multiple of {block}; try: {aligned(t)}"
 
 
 def _single_column(t: ir.TileType, profile: Profile) -> bool:
@@ -136,8 +136,8 @@ def _convolution(t: ir.TileType, profile: Profile) -> Iterator[str]:
         return
     layout, rank, c0 = conv.layout.name.lower(), len(conv.shape), ir.block_channels(t.dtype)
     if conv.layout not in ir.CONV_RANKS:
-        listed = ", ".join(g.name.lower() for g in ir.CONV_RANKS)
-        yield f"convolution tile of layout {layout}; allowed: {listed}"
+        names = ", ".join(g.name.lower() for g in ir.CONV_RANKS)
+        yield f"convolution tile of layout {layout}; allowed: {names}"
     elif rank not in ir.CONV_RANKS[conv.layout]:
         words = " or ".join(map(str, ir.CONV_RANKS[conv.layout]))
         yield f"convolution tile of layout {layout} with {rank} dimensions; allowed: {words}"

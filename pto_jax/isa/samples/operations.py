@@ -383,7 +383,7 @@ def _forms_of(
 
 def row_broadcasts(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     """Both modes, either source expanded, with and without tmp; every element type in one of them."""
-    listed = [dtype(name) for (name,) in instruction.types[profile.name]]
+    types = [dtype(name) for (name,) in instruction.types[profile.name]]
     modes = (
         (1, "src1", False),
         (2, "src1", False),
@@ -391,9 +391,9 @@ def row_broadcasts(instruction: Instruction, profile: Profile) -> Iterator[Sampl
         (2, "src0", False),
         (1, "src1", True),
     )
-    for i in range(max(len(listed), len(modes))):
+    for i in range(max(len(types), len(modes))):
         mode, expanded, scratch = modes[i % len(modes)]
-        yield row_broadcast(instruction, listed[i % len(listed)], mode, expanded, tmp=scratch)
+        yield row_broadcast(instruction, types[i % len(types)], mode, expanded, tmp=scratch)
 
 
 def row_broadcast(

@@ -161,8 +161,8 @@ def summary(execution: Execution) -> str:
             parts.append(f"{verb} {name} ({rows}x{cols} of {tile_type(operand.type)})")
         elif operand is not None:
             parts.append(f"{verb} {name}")
-    listed = ", ".join(dict.fromkeys(parts))
-    return f"not lane-wise, as a whole: {listed}: {execution.instruction.summary}"
+    text = ", ".join(dict.fromkeys(parts))
+    return f"not lane-wise, as a whole: {text}: {execution.instruction.summary}"
 
 
 def operation(instruction: Instruction, form: tuple[str, ...], letters: Mapping[str, str]) -> str:

@@ -122,9 +122,9 @@ class Recorder(ABC):
             return
         values = [v for v in (*op.ins, *op.outs) if v.name in _names(scope)]
         shown = [f"{v} {operand_text(scope[v])}" for v in values]
-        made = [f"-> {v} {v.type}" for v in op.results]
-        listed = "; ".join([*shown, *made])
-        line = f"{self._title(machine, op)}{'  ' if listed else ''}{listed}"
+        results = [f"-> {v} {v.type}" for v in op.results]
+        text = "; ".join([*shown, *results])
+        line = f"{self._title(machine, op)}{'  ' if text else ''}{text}"
         operands = {v.name: self.value(machine, scope[v]) for v in values}
         self.take(self._step(machine, op, operands, {}, (), [line]))
 
@@ -143,7 +143,7 @@ class Recorder(ABC):
         self._operands = {_name(execution, n): self.value(machine, execution.operands[n]) for n in shown}
         self._buffers = dict(machine.buffers)
 
-    def after(self, machine: JaxMachine, execution: Execution, made: Mapping[str, Operand]) -> None:
+    def after(self, machine: JaxMachine, execution: Execution, outputs: Mapping[str, Operand]) -> None:
         """Make the step of an instruction: its place, its sources and what it wrote."""
         if not self.wants():
             return
@@ -157,7 +157,7 @@ class Recorder(ABC):
             if operand is not None:
                 written[_name(execution, declared.name)] = self.value(machine, operand)
                 lines.append(f"      {self._operand(execution, declared.name, results.get(declared.name))}")
-        for name, vector in made.items():
+        for name, vector in outputs.items():
             written[_name(execution, name)] = np.asarray(vector)
             lines.append(f"      {name}  {np.asarray(vector).tolist()}")
         if self.detail == "micro":
@@ -313,7 +313,7 @@ class Scopes:
     def before(self, machine: JaxMachine, execution: Execution) -> None:
         """Nothing changes the names."""
 
-    def after(self, machine: JaxMachine, execution: Execution, made: Mapping[str, Operand]) -> None:
+    def after(self, machine: JaxMachine, execution: Execution, outputs: Mapping[str, Operand]) -> None:
         """Nothing changes the names."""
 
     def names(self, current: str = "") -> dict[str, Operand]:
@@ -372,11 +372,11 @@ class Breakpoint:
         places = sorted(f for f in files if (f, line) in ops)
         if not places:
             near = sorted(sorted((n, f) for f, n in ops if f in files), key=lambda at: abs(at[0] - line))[:5]
-            listed = ", ".join(f"{n} ({ops[f, n].name})" for n, f in sorted(near))
+            text = ", ".join(f"{n} ({ops[f, n].name})" for n, f in sorted(near))
             source = program.source if len(files) != 1 else next(iter(files))
             raise ArgumentError(
                 f"{what}: no operation begins on line {line} of {source}",
-                allowed=f"nearby {listed or 'none'}",
+                allowed=f"nearby {text or 'none'}",
             )
         if len(places) > 1:
             names = " or ".join(f"{Path(f).name}:{line}" for f in places)
@@ -402,7 +402,7 @@ class Breakpoint:
     def before(self, machine: JaxMachine, execution: Execution) -> None:
         """Operations are counted where they begin."""
 
-    def after(self, machine: JaxMachine, execution: Execution, made: Mapping[str, Operand]) -> None:
+    def after(self, machine: JaxMachine, execution: Execution, outputs: Mapping[str, Operand]) -> None:
         """Nothing changes the names."""
 
     def _state(self, machine: JaxMachine) -> State:
@@ -454,7 +454,7 @@ class Observers:
         for observer in self.each:
             observer.before(machine, execution)
 
-    def after(self, machine: JaxMachine, execution: Execution, made: Mapping[str, Operand]) -> None:
+    def after(self, machine: JaxMachine, execution: Execution, outputs: Mapping[str, Operand]) -> None:
         """Tell all that an instruction has written its destinations."""
         for observer in self.each:
-            observer.after(machine, execution, made)
+            observer.after(machine, execution, outputs)
