@@ -391,8 +391,12 @@ def pack(words: UInt8[Array, "rows numbers"]) -> UInt8[Array, "rows pairs"]:
 
 def unpack(packed: UInt8[Array, "rows pairs"]) -> UInt8[Array, "rows numbers"]:
     """The 4-bit words of bytes of two: :func:`pack` undone."""
-    both = jnp.stack([packed & np.uint8(15), packed >> np.uint8(4)], axis=2)
-    return both.reshape(packed.shape[0], -1)
+    return nibbles(packed).reshape(packed.shape[0], -1)
+
+
+def nibbles(packed: UInt8[Array, "*shape"]) -> UInt8[Array, " numbers"]:
+    """The 4-bit words of bytes of two in one row, the low half of each byte first."""
+    return jnp.stack([packed & np.uint8(15), packed >> np.uint8(4)], axis=-1).reshape(-1)
 
 
 _INFINITY_WORD, _NAN = U32(0x7F800000), U32(0x7FC00000)

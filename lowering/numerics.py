@@ -202,7 +202,48 @@ def _native_sum(x: Float32[Array, "*shape"], y: Float32[Array, "*shape"]) -> Flo
     return _settled(lax.select(lax.eq(total, np.float32(0)), zero, total))
 
 
-class Integer:
+class _Arrays:
+    """Operations of numbers that are arrays of one type, in XLA's arithmetic of it; none is rounded."""
+
+    decode: Callable[..., Array]
+
+    def add(self, x: Num, y: Num) -> Array:
+        """``x + y``; integers modulo 2^bits."""
+        return self._array(x) + self._array(y)
+
+    def sub(self, x: Num, y: Num) -> Array:
+        """``x - y``; integers modulo 2^bits."""
+        return self._array(x) - self._array(y)
+
+    def mul(self, x: Num, y: Num) -> Array:
+        """``x * y``; integers modulo 2^bits."""
+        return self._array(x) * self._array(y)
+
+    def fmod(self, x: Num, y: Num) -> Array:
+        """Remainder with the dividend's sign; of integers the dividend where ``y`` is zero."""
+        return broadcast(lax.rem)(self._array(x), self._array(y))
+
+    def compare(self, mode: CmpMode, x: Num, y: Num) -> Bool[Array, "..."]:
+        """Where ``x mode y`` holds, bool; with NaN only NE does."""
+        return broadcast(COMPARE[mode])(self._array(x), self._array(y))
+
+    def compare_words(
+        self, mode: CmpMode, x: UInt[Array, "*#shape"], y: UInt[Array, "*#shape"] | np.integer[Any]
+    ) -> Bool[Array, "*shape"]:
+        """As ``compare``, of words."""
+        return self.compare(mode, self.decode(x), self.decode(jnp.asarray(y)))
+
+    def where(self, mask: Bool[Array, "..."], x: Num, y: Num) -> Array:
+        """``x`` where the bool mask is set, else ``y``."""
+        return jnp.where(mask, self._array(x), self._array(y))
+
+    @staticmethod
+    def _array(x: Num) -> Array:
+        assert not isinstance(x, Real)
+        return x
+
+
+class Integer(_Arrays):
     """Two's complement arithmetic modulo 2^bits."""
 
     def __init__(self, dtype: DType) -> None:
@@ -225,39 +266,9 @@ class Integer:
         """The integers themselves: they are of the element type already."""
         return self._array(x)
 
-    def add(self, x: Num, y: Num) -> Integers:
-        """``x + y`` modulo 2^bits."""
-        return self._array(x) + self._array(y)
-
-    def sub(self, x: Num, y: Num) -> Integers:
-        """``x - y`` modulo 2^bits."""
-        return self._array(x) - self._array(y)
-
-    def mul(self, x: Num, y: Num) -> Integers:
-        """``x * y`` modulo 2^bits."""
-        return self._array(x) * self._array(y)
-
     def div(self, x: Num, y: Num) -> Integers:
         """``x / y`` truncated towards zero; all ones where ``y`` is zero."""
         return broadcast(lax.div)(self._array(x), self._array(y))
-
-    def fmod(self, x: Num, y: Num) -> Integers:
-        """Remainder with the dividend's sign; the dividend where ``y`` is zero."""
-        return broadcast(lax.rem)(self._array(x), self._array(y))
-
-    def compare(self, mode: CmpMode, x: Num, y: Num) -> Bool[Array, "..."]:
-        """Where ``x mode y`` holds, bool."""
-        return broadcast(COMPARE[mode])(self._array(x), self._array(y))
-
-    def compare_words(
-        self, mode: CmpMode, x: UInt[Array, "*#shape"], y: UInt[Array, "*#shape"] | np.integer[Any]
-    ) -> Bool[Array, "*shape"]:
-        """As ``compare``, of words."""
-        return self.compare(mode, self.decode(x), self.decode(jnp.asarray(y)))
-
-    def where(self, mask: Bool[Array, "..."], x: Num, y: Num) -> Integers:
-        """``x`` where the bool mask is set, else ``y``."""
-        return jnp.where(mask, self._array(x), self._array(y))
 
     def widen(self, x: Num) -> Integers:
         """The value in at least 32 bits, as C++ promotes operands."""
@@ -267,11 +278,6 @@ class Integer:
     def narrow(self, x: Integers) -> Integers:
         """The low bits of a widened value."""
         return lax.convert_element_type(x, self._native)
-
-    @staticmethod
-    def _array(x: Num) -> Integers:
-        assert not isinstance(x, Real)
-        return x
 
 
 class SoftwareDivision(Integer):
@@ -290,7 +296,7 @@ class SoftwareDivision(Integer):
         return jnp.where(self._array(divisor) == zero, zero, result)
 
 
-class FastFloat:
+class FastFloat(_Arrays):
     """float32 arithmetic of XLA, which decides on subnormals, contraction and order."""
 
     def __init__(self, dtype: DType) -> None:
@@ -327,54 +333,19 @@ class FastFloat:
         """float32 words of the value."""
         return lax.bitcast_convert_type(self._array(x), np.uint32)
 
-    def add(self, x: Num, y: Num) -> Float32[Array, "..."]:
-        """``x + y`` in float32."""
-        return self._array(x) + self._array(y)
-
-    def sub(self, x: Num, y: Num) -> Float32[Array, "..."]:
-        """``x - y`` in float32."""
-        return self._array(x) - self._array(y)
-
-    def mul(self, x: Num, y: Num) -> Float32[Array, "..."]:
-        """``x * y`` in float32."""
-        return self._array(x) * self._array(y)
-
     def div(self, x: Num, y: Num) -> Float32[Array, "..."]:
         """``x / y`` in float32."""
         dividend, divisor = self._array(x), self._array(y)
         # XLA multiplies by 1 / y where y is a constant or broadcast, and flushes that of a large y to zero.
         return dividend / jnp.where(dividend == dividend, divisor, np.float32(1))
 
-    def fmod(self, x: Num, y: Num) -> Float32[Array, "..."]:
-        """Remainder with the dividend's sign, in float32."""
-        return broadcast(lax.rem)(self._array(x), self._array(y))
-
     def evaluate(self, function: Callable[..., Float32[Array, "..."]], *args: Num) -> Float32[Array, "..."]:
         """A function of the float32 values."""
         return function(*(self._array(a) for a in args))
 
-    def compare(self, mode: CmpMode, x: Num, y: Num) -> Bool[Array, "..."]:
-        """Where ``x mode y`` holds in float32, bool; with NaN only NE does."""
-        return broadcast(COMPARE[mode])(self._array(x), self._array(y))
-
-    def compare_words(
-        self, mode: CmpMode, x: UInt[Array, "*#shape"], y: UInt[Array, "*#shape"] | np.integer[Any]
-    ) -> Bool[Array, "*shape"]:
-        """As ``compare``, of words."""
-        return self.compare(mode, self.decode(x), self.decode(jnp.asarray(y)))
-
-    def where(self, mask: Bool[Array, "..."], x: Num, y: Num) -> Float32[Array, "..."]:
-        """``x`` where the bool mask is set, else ``y``."""
-        return jnp.where(mask, self._array(x), self._array(y))
-
     def is_nan(self, x: Num) -> Bool[Array, "..."]:
         """Which values are NaN, bool."""
         return jnp.isnan(self._array(x))
-
-    @staticmethod
-    def _array(x: Num) -> Float32[Array, "..."]:
-        assert not isinstance(x, Real)
-        return x
 
 
 def _sum(x: Float64[Array, "*shape"], y: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:

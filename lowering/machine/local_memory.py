@@ -25,7 +25,7 @@ from pto_jax.isa.micro import Lanes, MicroCall
 from pto_jax.profiles import PART
 
 from .. import scalars, slicing
-from ..bits import recast, restored
+from ..bits import nibbles, recast, restored
 from ..micro import MEMORY_RULES, RULES, computed, load_rules, regrouped
 from . import planning, storage
 from .addresses import wide
@@ -267,7 +267,7 @@ class GlobalPlace(Place):
         memory = self.machine.buffers[self.pointer.buffer]
         if self.machine.packed[self.pointer.buffer]:
             flat = regrouped(words, 8)
-            words = jnp.stack([flat & np.uint8(15), flat >> np.uint8(4)], axis=-1).reshape(-1)
+            words = nibbles(flat)
         self.machine.buffers[self.pointer.buffer] = restored(memory, words)
 
 

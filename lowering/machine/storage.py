@@ -27,7 +27,7 @@ from pto_jax.interpreter import Scalar, TileRef
 from pto_jax.ir import Loc, SLayout, TileType
 from pto_jax.profiles import Profile
 
-from ..bits import recast
+from ..bits import nibbles, recast
 from ..slicing import slice_at, varied, with_slice
 from . import addresses
 from .addresses import wide
@@ -410,7 +410,7 @@ def regroup(words: Flat, width: int) -> UInt[Array, " _"]:
 def to_logical(flat: Flat, t: TileType) -> Words:
     """Physical element order to [rows, cols]; packed elements are unpacked one per word."""
     if t.dtype.packed:
-        flat = jnp.stack([flat & np.uint8(0xF), flat >> np.uint8(4)], axis=-1).reshape(-1)
+        flat = nibbles(flat)
     rows, cols = t.shape
     if not t.boxed:
         return flat.reshape(rows, cols) if t.layout == "ND" else flat.reshape(cols, rows).T

@@ -18,7 +18,7 @@ from pto_jax.ir import F32, U64, DType, Op, TileType, Value
 from pto_jax.isa.rules.handles import ALIGNMENT
 from pto_jax.isa.rules.pipes import HALVES_OF_VALID
 
-from ..bits import from_words, moves_intact
+from ..bits import from_words, moves_intact, nibbles
 from ..rules import Lanes, Row, Semantics
 from . import block_numbers, storage
 from .addresses import wide
@@ -197,7 +197,7 @@ class TileMemory:
         if constant and self.whole and moves_intact(dtype):
             self.constants[name] = from_words(words, dtype.numpy)
         if dtype.packed:
-            words = jnp.stack([words & np.uint8(0xF), words >> np.uint8(4)], axis=-1).reshape(-1)
+            words = nibbles(words)
         self.buffers[name] = words
 
     def region(self, op: Op, ref: TileRef, operand: str = "") -> None:

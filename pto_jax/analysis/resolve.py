@@ -88,12 +88,11 @@ def _op(op: Op, types: dict[str, Type]) -> Op:
         types.setdefault(value.name, value.type)
         return value
 
-    op = replace(
-        op,
-        ins=tuple(map(typed, op.ins)),
-        outs=tuple(map(typed, op.outs)),
-        results=tuple(map(typed, op.results)),
-    )
+    def with_types(op: Op) -> Op:
+        ins, outs, results = (tuple(map(typed, values)) for values in (op.ins, op.outs, op.results))
+        return replace(op, ins=ins, outs=outs, results=results)
+
+    op = with_types(op)
     instruction = isa.find(op.name)
     if instruction is None or instruction.syntax == "custom":
         return op
@@ -104,12 +103,7 @@ def _op(op: Op, types: dict[str, Type]) -> Op:
             same = (v.type for n, v in bound.values.items() if _same_variable(instruction, name, n))
             partner = next((t for t in same if isinstance(t, TileType)), source)
             types[value.name] = _infer(instruction, name, value, source, partner, op)
-    return replace(
-        op,
-        ins=tuple(map(typed, op.ins)),
-        outs=tuple(map(typed, op.outs)),
-        results=tuple(map(typed, op.results)),
-    )
+    return with_types(op)
 
 
 def _same_variable(instruction: isa.Instruction, a: str, b: str) -> bool:

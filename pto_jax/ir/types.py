@@ -8,7 +8,7 @@ parameters of the convolution for image-to-column.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from math import prod
@@ -489,7 +489,7 @@ class TensorViewType:
     dtype: DType
 
     def __str__(self) -> str:
-        return f"tensor_view<{_dims(self.dims)}x{self.dtype.name}>"
+        return f"tensor_view<{dims_text(self.dims)}x{self.dtype.name}>"
 
 
 @dataclass(frozen=True)
@@ -500,7 +500,7 @@ class PartitionViewType:
     dtype: DType
 
     def __str__(self) -> str:
-        return f"partition_tensor_view<{_dims(self.dims)}x{self.dtype.name}>"
+        return f"partition_tensor_view<{dims_text(self.dims)}x{self.dtype.name}>"
 
 
 @dataclass(frozen=True)
@@ -514,7 +514,7 @@ class MemRefType:
     offset: int | None = 0
 
     def __str__(self) -> str:
-        return f"memref<{_dims(self.dims)}x{self.dtype.name}>"
+        return f"memref<{dims_text(self.dims)}x{self.dtype.name}>"
 
 
 @dataclass(frozen=True)
@@ -525,7 +525,7 @@ class VectorType:
     dtype: DType
 
     def __str__(self) -> str:
-        return f"vector<{_dims(self.dims)}x{self.dtype.name}>"
+        return f"vector<{dims_text(self.dims)}x{self.dtype.name}>"
 
 
 @dataclass(frozen=True)
@@ -571,7 +571,8 @@ Type: TypeAlias = (
 )
 
 
-def _dims(dims: tuple[int | None, ...]) -> str:
+def dims_text(dims: Iterable[int | None]) -> str:
+    """Extents as types have them, ``?`` for those that only execution knows."""
     return "x".join("?" if d is None else str(d) for d in dims)
 
 

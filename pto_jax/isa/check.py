@@ -10,7 +10,7 @@ from .. import ir, profiles
 from ..errors import Diagnostic, Span, VerifyError, nearest
 from .bind import Bound, accepts, bind
 from .declare import Attribute, Constraint, Instruction, Operand, Site
-from .rules.constraints import element_type, size
+from .rules.constraints import element_type
 from .rules.tile_legality import check_type, describe, tile_of_memref
 
 Valid: TypeAlias = tuple[int | None, int | None]
@@ -228,16 +228,12 @@ def _implied(site: Site, level: int) -> Iterator[Diagnostic]:
         if level == EXPLICIT:
             message = f"{operand.name} is missing at level {level}; allowed: {operand.name} with an address"
         elif None in sizes and implied.of in site.types:
-            got = f"{operand.name} is missing, and {implied.of} has the valid region {_region(sizes)}"
+            got = f"{operand.name} is missing, and {implied.of} has the valid region {ir.dims_text(sizes)}"
             message = f"{got}; allowed without it: sizes that the type states, as tools make it of them"
         if message:
             yield Diagnostic(
                 "error", message, site.op.span, site.instruction.name, operand.name, f"{operand.name}-given"
             )
-
-
-def _region(sizes: Valid) -> str:
-    return "x".join(size(n) for n in sizes)
 
 
 def _findings(constraint: Constraint, site: Site, language: ir.Language) -> Iterator[Diagnostic]:

@@ -32,7 +32,7 @@ from .rules.communication import (
     second_tile,
     staging,
 )
-from .rules.constraints import HARDWARE, fixed_type, place, size
+from .rules.constraints import HARDWARE, fixed_type, place
 from .rules.forbid import Types, every_tile, forbid, give
 from .rules.handles import Shown, handle, handle_operand
 from .rules.require import require
@@ -291,7 +291,7 @@ def _flat(*names: str) -> Constraint:
         for name in names:
             dims = _dims(site.types.get(name))
             if dims is not None and (None in dims or any(d != 1 for d in dims[:-1])):
-                shape = "x".join(size(d) for d in dims)
+                shape = ir.dims_text(dims)
                 yield name, f"{name} has shape {shape}; allowed: one dimension of known extent"
 
     return rule

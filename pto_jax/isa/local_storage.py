@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from ..ir import F32, I8, INDEX, LocalArrayType, ScalarType, StructType
+from ..ir import F32, I8, INDEX, LocalArrayType, ScalarType, StructType, Type
 from ..profiles import Profile
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.forbid import Types, forbid, give
-from .rules.handles import Shown, custom
+from .rules.handles import Shown, custom, of_class
 from .traits import Effect, Traits
 
 _DIALECT = "PTOAS dialect definition and verifier (August 2026)"
@@ -64,20 +64,6 @@ def _indices(site: Site) -> Iterator[Finding]:
             yield "indices", f"index {n} of {extent} elements; allowed: 0 to {extent - 1}"
 
 
-def _kind(expected: type[LocalArrayType] | type[StructType], name: str, words: str) -> Constraint:
-    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
-        types[name] = _STRUCT if expected is LocalArrayType else _ARRAY
-        return name == "result"
-
-    @forbid(f"{name}-kind", words, source=_DIALECT, invalid_if=breaks)
-    def rule(site: Site) -> Iterator[Finding]:
-        t = site.types.get(name)
-        if t is not None and not isinstance(t, expected):
-            yield name, f"{name} is {t}; allowed: {words}"
-
-    return rule
-
-
 @forbid(
     "array-elements",
     "elements that are integers or floats",
@@ -103,6 +89,11 @@ _PATH = Attribute("path", tuple, None, "numbers of the fields that lead to the s
 _SCALAR = Operand("value", "in", "scalar", type="array")
 _RESULT = Operand("result", "out", "scalar", type="array")
 
+
+def _of_class(cls: type[Type], words: str, other: Type) -> Constraint:
+    return of_class("result-kind", words, "result", cls, words, other, _DIALECT)
+
+
 INSTRUCTIONS: tuple[Instruction, ...] = (
     _declared(
         "declare_local_array",
@@ -111,7 +102,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "the next.",
         (Operand("result", "out", "handle"),),
         (Shown({"result": _ARRAY}),),
-        constraints=(_kind(LocalArrayType, "result", "!pto.local_array<...>"), _elements),
+        constraints=(_of_class(LocalArrayType, "!pto.local_array<...>", _STRUCT), _elements),
         decisions=(_FRESH,),
     ),
     _declared(
@@ -159,7 +150,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "the next.",
         (Operand("result", "out", "handle"),),
         (Shown({"result": _STRUCT}),),
-        constraints=(_kind(StructType, "result", "!pto.struct<...>"),),
+        constraints=(_of_class(StructType, "!pto.struct<...>", _ARRAY),),
         decisions=(_FRESH,),
     ),
     _declared(

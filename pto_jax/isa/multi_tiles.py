@@ -27,7 +27,7 @@ from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruct
 from .rules import handles, tile_legality
 from .rules.constraints import size
 from .rules.forbid import Types, forbid, give, retile, retype
-from .rules.handles import Shown, custom
+from .rules.handles import Shown, custom, of_class
 from .rules.require import require
 from .traits import Alias, Placement, Traits
 
@@ -66,15 +66,9 @@ _forbid = partial(forbid, source=_DIALECT)
 
 
 def _kind(name: str) -> Constraint:
-    other = give(name, OpaqueType("pipe"))
-
-    @_forbid(f"{name}-handle", f"{name} is a multi tile", invalid_if=other)
-    def rule(site: Site) -> Iterator[Finding]:
-        t = site.types.get(name)
-        if t is not None and not isinstance(t, MultiTileType):
-            yield name, f"{name} is {t}; allowed: !pto.multi_tile_buf<...>"
-
-    return rule
+    statement, other = f"{name} is a multi tile", OpaqueType("pipe")
+    words = "!pto.multi_tile_buf<...>"
+    return of_class(f"{name}-handle", statement, name, MultiTileType, words, other, _DIALECT)
 
 
 @_forbid(

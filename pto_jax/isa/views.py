@@ -472,7 +472,7 @@ def _fixed_window(site: declare.Site) -> Iterator[declare.Finding]:
     if not isinstance(sizes, tuple) or view is None:
         return
     if dims is not None and dims != sizes:
-        text = "x".join(constraints.size(d) for d in dims)
+        text = ir.dims_text(dims)
         got = f"the sizes are {'x'.join(map(str, sizes))}, the type says {text}"
         yield "result", f"{got}; allowed: equal sizes"
     offsets = site.numbers("offsets")

@@ -28,6 +28,7 @@ from ..ir import (
     Value,
     VectorType,
     attrs,
+    dims_text,
     from_numpy,
 )
 from ..isa.effects import traits_of
@@ -235,13 +236,9 @@ def _other_region(what: str, t: TileType, value: tiles.Tile) -> ArgumentError:
     """A tile whose valid region is not the static one of the program."""
     sizes = [value.valid_rows, value.valid_cols]
     got = "?x?" if any(isinstance(n, Tracer) for n in sizes) else "x".join(str(int(n)) for n in sizes)
-    allowed = f"the whole {t.rows}x{t.cols} tile" if t.is_full else _sizes(t.valid)
+    allowed = f"the whole {t.rows}x{t.cols} tile" if t.is_full else dims_text(t.valid)
     fix = spelled(t.with_valid(None, None))
     return ArgumentError(f"{what}: got a valid region of {got}", allowed=allowed, fix=fix)
-
-
-def _sizes(valid: tuple[int | None, int | None]) -> str:
-    return "x".join("?" if n is None else str(n) for n in valid)
 
 
 def bound(

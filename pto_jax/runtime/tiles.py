@@ -17,7 +17,7 @@ from jax.core import Tracer
 from ..errors import ArgumentError
 from ..files import user_code
 from ..interpreter import TileRef
-from ..ir import F32, TILE_DTYPES, DType, TileType, dtype as find_dtype, from_numpy
+from ..ir import F32, TILE_DTYPES, DType, TileType, dims_text, dtype as find_dtype, from_numpy
 from ..lowering.bits import x64
 from ..lowering.slicing import as_array
 from ..text import lexer, type_text, types
@@ -131,7 +131,7 @@ class Tile:
         head = f"Tile({'x'.join(map(str, batch))}{' of ' if batch else ''}{t}"
         leaves = [x for x in _leaves(self) if x is not None]
         if any(isinstance(x, Tracer) or not hasattr(x, "__array__") for x in leaves):
-            valid = "" if self.type.is_full else f", valid {_size_text(self.type)}"
+            valid = "" if self.type.is_full else f", valid {dims_text(self.type.valid)}"
             return f"{head}{valid}, traced)"
         rows, cols = (np.asarray(n) for n in (self.valid_rows, self.valid_cols))
         if rows.ndim or cols.ndim:
@@ -311,10 +311,6 @@ jax.export.register_pytree_node_serialization(
 
 def _leaves(t: Tile) -> tuple[Any, Any, Any]:
     return t.words, t.v_row, t.v_col
-
-
-def _size_text(t: TileType) -> str:
-    return "x".join("?" if n is None else str(n) for n in t.valid)
 
 
 def _span(sizes: np.ndarray[Any, Any]) -> str:

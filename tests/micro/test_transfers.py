@@ -19,7 +19,6 @@ HEAD = """module attributes {pto.target_arch = "a5", pto.kernel_kind = #pto.kern
     %yes = arith.constant true
 """
 LOAD = ": !pto.ptr<i16, gm>, !pto.ptr<i16, ub>, i64, i64, i64, i64, i64"
-NUMBERS = (0, 1, 2, 3, 4, 6, 10, 16, 20, 32, 64, 96, 128, 512)
 STORE = ": !pto.ptr<i16, ub>, !pto.ptr<i16, gm>, i64, i64, i64, i64"
 
 

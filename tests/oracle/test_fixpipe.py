@@ -16,7 +16,6 @@ from pto_jax.ir import Loc, ReluPreMode, TileType, dtype
 from pto_jax.oracle.numbers import decode
 
 Run = Callable[..., oracle.OracleTile]
-Make = Callable[..., oracle.OracleTile]
 Scalar = Callable[[int | float, str], Any]
 
 

@@ -18,7 +18,6 @@ from .test_rooms_agree import one
 
 Words = NDArray[Any]
 pytestmark = pytest.mark.usefixtures("rooms")
-NAN = {"f32": 0x7FC00000, "f16": 0x7E00, "bf16": 0x7FC0}
 
 
 @pytest.fixture(autouse=True)

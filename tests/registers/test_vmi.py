@@ -20,7 +20,6 @@ from .test_formulas import active, larger, neighbours, values, words_of
 Words = NDArray[Any]
 pytestmark = pytest.mark.usefixtures("rooms")
 LANES = 24
-INTEGERS = ("i8", "si16", "ui32")
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,6 @@ from pto_jax.profiles import PROFILE_NAMES
 TILE = "!pto.tile_buf<vec, 8x64xf32>"
 WINDOW = "!pto.partition_tensor_view<8x64xf32>"
 LEFT = "!pto.tile_buf<left, 16x64xf8E4M3, blayout=col_major, slayout=row_major>"
-SCALE = "!pto.tile_buf<scaleleft, 16x2xf8e8m0, slayout=row_major, fractal=32>"
 ROW, CUBE = "!pto.partition_tensor_view<1x256xf32>", "!pto.tile_buf<mat, 16x16xf16>"
 #: Instructions without an effect on the values of this program, by name.
 IDLE = {

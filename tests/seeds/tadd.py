@@ -60,6 +60,14 @@ def errors(text: str, profile: str, portable: bool = False) -> list[str]:
     return [str(d) for d in found if d.severity == "error"]
 
 
+def random_values(kinds: dict[str, Any], seed: int, d: str, shape: tuple[int, int] = (8, 32)) -> Array:
+    """Values over the whole range of a type, from random words; ``kinds`` has its NumPy type."""
+    kind: np.dtype[Any] = np.dtype(kinds[d])
+    words = np.random.default_rng(seed).integers(0, 256, (*shape, kind.itemsize), dtype=np.uint8)
+    values: Array = words.view(kind)[..., 0]
+    return values
+
+
 def warnings(text: str, profile: str) -> list[str]:
     return [str(d) for d in pto.verify(pto.parse(text), profile=profile) if d.severity == "warning"]
 

@@ -11,6 +11,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax.verifier.programs import Limits, verify_program
+from tests.seeds.tadd import random_values
 from tests.tables import every
 
 Array = np.ndarray[Any, Any]
@@ -82,20 +83,13 @@ def same(got: Array, want: Array) -> None:
     assert not np.signbit(got[~np.isnan(got.astype(np.float32))]).any()
 
 
-def random_values(seed: int, d: str, shape: tuple[int, int]) -> Array:
-    kind: np.dtype[Any] = np.dtype(NUMPY[d])
-    words = np.random.default_rng(seed).integers(0, 256, (*shape, kind.itemsize), dtype=np.uint8)
-    found: Array = words.view(kind)[..., 0]
-    return found
-
-
 # --- Introduction, math interpretation ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize(("source", "d"), PAIRS)
 def test_dst_is_convert_of_max_of_zero_and_the_sum(source: str, d: str, profile: str) -> None:
-    a, b = (random_values(n, source, (128, 256)) for n in (1, 2))
+    a, b = (random_values(NUMPY, n, source, (128, 256)) for n in (1, 2))
     same(run(a, b, d, profile), expected(a, b, d))
 
 
@@ -189,7 +183,7 @@ def test_subnormal_results_are_exact() -> None:
 @pytest.mark.parametrize(("source", "d"), PAIRS)
 def test_user_visible_semantics_are_identical_on_every_profile(source: str, d: str) -> None:
     """Bit for bit, NaN included."""
-    a, b = (random_values(n, source, (64, 256)) for n in (3, 4))
+    a, b = (random_values(NUMPY, n, source, (64, 256)) for n in (3, 4))
     results = [run(a, b, d, p).tobytes() for p in PROFILES]
     assert results[0] == results[1] == results[2]
 
@@ -218,7 +212,7 @@ def test_types_left_open_are_not_given_for_verify(text: str) -> None:
 
 
 def test_an_open_destination_type_comes_from_the_tile_given_for_it() -> None:
-    a, b = (random_values(n, "f32", (8, 32)) for n in (5, 6))
+    a, b = (random_values(NUMPY, n, "f32", (8, 32)) for n in (5, 6))
     out = pto.compile(pto.parse(DPS))(pto.tile(a), pto.tile(b), pto.tile(np.zeros((8, 32), np.float16)))
     same(np.asarray(out["dst"]), expected(a, b, "f16"))
     for text in (ASSEMBLY, SSA):
@@ -228,7 +222,7 @@ def test_an_open_destination_type_comes_from_the_tile_given_for_it() -> None:
 
 
 def test_all_forms_compute_the_same() -> None:
-    a, b = (random_values(n, "f32", (16, 16)) for n in (7, 8))
+    a, b = (random_values(NUMPY, n, "f32", (16, 16)) for n in (7, 8))
     wide, narrow = "!pto.tile<f32, 16, 16>", "!pto.tile<f16, 16, 16>"
     for text in (
         f"%dst = taddreluconv %src0, %src1 : {wide}, {wide} -> {narrow}",
@@ -367,7 +361,7 @@ def test_a_checked_kernel_reports_the_batch_indices_of_empty_and_of_unequal_regi
 
 
 def test_only_the_valid_region_is_written() -> None:
-    a, b, old = (random_values(n, d, (16, 64)) for n, d in ((9, "f32"), (10, "f32"), (11, "f16")))
+    a, b, old = (random_values(NUMPY, n, d, (16, 64)) for n, d in ((9, "f32"), (10, "f32"), (11, "f16")))
     tiles = [pto.tile(x, valid=(5, 9)) for x in (a, b, old)]
     got = np.asarray(pto.ops.taddreluconv(tiles[0], tiles[1], dst=tiles[2]))
     want = old.copy()
@@ -383,7 +377,7 @@ def test_only_the_valid_region_is_written() -> None:
 
 def test_auto_example() -> None:
     """Tile<Vec, float, 16, 16> sources, Tile<Vec, half, 16, 16> destination."""
-    a, b = (random_values(n, "f32", (16, 16)) for n in (12, 13))
+    a, b = (random_values(NUMPY, n, "f32", (16, 16)) for n in (12, 13))
     same(run(a, b, "f16"), expected(a, b, "f16"))
 
 
@@ -421,6 +415,6 @@ def manual_program() -> pto.Program:
 def test_manual_example(profile: str) -> None:
     program = manual_program()
     assert pto.verify(program, profile=profile) == []
-    a, b = (random_values(n, "f32", (16, 16)) for n in (14, 15))
+    a, b = (random_values(NUMPY, n, "f32", (16, 16)) for n in (14, 15))
     out = pto.compile(program, profile=profile)(a, b, np.zeros((16, 16), np.float16))
     same(np.asarray(out["gdst"]), expected(a, b, "f16"))

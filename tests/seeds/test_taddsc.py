@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
+from tests.seeds.tadd import errors, random_values
 from tests.tables import every
 
 Array = np.ndarray[Any, Any]
@@ -51,11 +52,6 @@ PRINTED = {
 }
 
 
-def errors(text: str, profile: str) -> list[str]:
-    found = pto.verify(pto.parse(text), profile=profile)
-    return [str(d) for d in found if d.severity == "error"]
-
-
 def ssa(src0: str, scalar: str, src1: str, dst: str) -> str:
     """A fragment with three tile types given by their parameters, and a scalar type."""
     types = f"(!pto.tile<{src0}>, {scalar}, !pto.tile<{src1}>) -> !pto.tile<{dst}>"
@@ -64,14 +60,6 @@ def ssa(src0: str, scalar: str, src1: str, dst: str) -> str:
 
 def of_type(d: str, profile: str = "cpu_sim") -> str:
     return ssa(f"16x64x{d}", d, f"16x64x{d}", f"16x64x{d}")
-
-
-def random_values(seed: int, d: str, shape: tuple[int, int] = (8, 32)) -> Array:
-    """Values over the whole range of the type, from random words."""
-    kind: np.dtype[Any] = np.dtype(NUMPY[d])
-    words = np.random.default_rng(seed).integers(0, 256, (*shape, kind.itemsize), dtype=np.uint8)
-    found: Array = words.view(kind)[..., 0]
-    return found
 
 
 def expected(a: Array, scalar: Any, b: Array) -> Array:
@@ -102,8 +90,8 @@ def same(got: Any, want: Array) -> None:
 @pytest.mark.variants(6)
 @pytest.mark.parametrize(("profile", "d"), SUPPORTED)
 def test_dst_is_src0_plus_scalar_plus_src1(profile: str, d: str) -> None:
-    a, b = (random_values(n, d) for n in (1, 2))
-    for scalar in random_values(3, d, (1, 3))[0]:
+    a, b = (random_values(NUMPY, n, d) for n in (1, 2))
+    for scalar in random_values(NUMPY, 3, d, (1, 3))[0]:
         out = pto.ops.taddsc(pto.tile(a), np.asarray(scalar), pto.tile(b), profile=profile)
         same(out, expected(a, scalar, b))
 
@@ -155,12 +143,12 @@ def test_types_left_open_are_not_given_for_verify_and_taken_from_the_arguments_b
     missing = {"dst", "src0", "src1"} | ({"scalar"} if "dtype" in text else set())
     assert {d.operand for d in found} == missing
     assert all("not given" in d.message and d.severity == "error" for d in found)
-    x = random_values(4, "f32")
+    x = random_values(NUMPY, 4, "f32")
     same(pto.compile(program)(pto.tile(x), 0.5, pto.tile(x))["dst"], expected(x, 0.5, x))
 
 
 def test_dtype_stands_for_the_element_type_of_the_tiles() -> None:
-    x = random_values(5, "i16")
+    x = random_values(NUMPY, 5, "i16")
     k = pto.compile(pto.parse(SSA))
     same(k(pto.tile(x), 7, pto.tile(x))["dst"], expected(x, 7, x))
     with pytest.raises(pto.PtoError, match="i16"):
@@ -168,13 +156,13 @@ def test_dtype_stands_for_the_element_type_of_the_tiles() -> None:
 
 
 def test_a_written_scalar_type_must_fit_the_tiles() -> None:
-    x = pto.tile(random_values(6, "i16"))
+    x = pto.tile(random_values(NUMPY, 6, "i16"))
     with pytest.raises(pto.VerifyError, match=r"f32.*i16"):
         pto.compile(pto.parse(ASSEMBLY))(x, 7.0, x)
 
 
 def test_all_forms_compute_the_same() -> None:
-    a, b, old = (random_values(n, "f32") for n in (7, 8, 9))
+    a, b, old = (random_values(NUMPY, n, "f32") for n in (7, 8, 9))
     given = {"src0": pto.tile(a), "scalar": -2.5, "src1": pto.tile(b)}
     first = "taddsc %dst, %src0, %scalar, %src1 : !pto.tile<...>"
     for text in (ASSEMBLY, SSA, DPS, first, f"pto.{first}, !pto.tile<...>, dtype, !pto.tile<...>"):
@@ -373,7 +361,7 @@ def test_type_mismatches_between_tiles_are_rejected() -> None:
 @pytest.mark.variants(4)
 @pytest.mark.parametrize(("profile", "d"), [(p, d) for p, d in SUPPORTED if d in PAGE_TYPES])
 def test_valid_rows_and_cols_of_dst_are_the_iteration_domain(profile: str, d: str) -> None:
-    a, b, old = (random_values(n, d) for n in (10, 11, 12))
+    a, b, old = (random_values(NUMPY, n, d) for n in (10, 11, 12))
     tiles = [pto.tile(x, valid=(5, 9)) for x in (a, b, old)]
     out = pto.ops.taddsc(tiles[0], 3, tiles[1], dst=tiles[2], profile=profile)
     want = old.copy()
@@ -402,7 +390,7 @@ def test_cpp_example(profile: str) -> None:
 
 def test_scalars_are_traced_and_batch() -> None:
     k = pto.compile(pto.parse(of_type("f32")))
-    x = random_values(15, "f32", (16, 64))
+    x = random_values(NUMPY, 15, "f32", (16, 64))
     scalars = np.array([0.5, -1e30, 3.0], np.float32)
     out = jax.vmap(k, in_axes=(None, 0, None))(x, scalars, x)["dst"]
     for i, scalar in enumerate(scalars):

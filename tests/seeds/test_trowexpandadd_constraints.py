@@ -11,6 +11,7 @@ import pytest
 import pto_jax as pto
 from pto_jax import oracle
 from pto_jax.isa.check import run_time_rules
+from tests.seeds.tadd import errors
 from tests.seeds.trowexpandadd import (
     COLUMN,
     FULL,
@@ -21,7 +22,6 @@ from tests.seeds.trowexpandadd import (
     block,
     column_type,
     dps,
-    errors,
     numbers,
     random_tile,
     rules,

@@ -11,6 +11,7 @@ from pto_jax import oracle
 from pto_jax.ir import BLayout
 from pto_jax.oracle import OracleTile as Tile
 from pto_jax.text.type_text import print_type
+from tests.seeds.tadd import errors
 
 Array = np.ndarray[Any, Any]
 
@@ -38,11 +39,6 @@ def tile_type(d: str, rows: int, cols: int) -> pto.TileType:
 
 FULL = tile("16x16xf32")
 COLUMN = tile("16x1xf32, blayout=col_major")
-
-
-def errors(text: str, profile: str) -> list[str]:
-    found = pto.verify(pto.parse(text), profile=profile)
-    return [str(d) for d in found if d.severity == "error"]
 
 
 def rules(text: str, profile: str) -> set[str | None]:

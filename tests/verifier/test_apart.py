@@ -169,7 +169,6 @@ return }}"""
 
 
 XOR = "pto.txor ins(%a, %b, %t : T, T, T) outs(%c : T)"
-SCRATCH = "pto.txor ins(%a, %c, %t : T, T, T) outs(%d : T)"
 
 
 @pytest.mark.parametrize(("m", "shares"), [(0, True), (256, True), (4096, False), (2048 + 64, True)])

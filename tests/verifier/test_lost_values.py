@@ -9,7 +9,7 @@ from pto_jax.api import parse, verify
 from tests.text import emitted
 
 T, ROWS = "!pto.tile_buf<vec, 16x64xf32>", "!pto.tile_buf<vec, 4x64xf32>"
-LINE, BLOCK = "!pto.tile_buf<vec, 1x64xf32>", "!pto.tile_buf<vec, 16x16xf32>"
+LINE = "!pto.tile_buf<vec, 1x64xf32>"
 WORDS, OTHER = "!pto.tile_buf<vec, 4x64xi32>", "!pto.tile_buf<vec, 8x16xf32>"
 W = "!pto.partition_tensor_view<16x64xf32>"
 HEAD = f"""

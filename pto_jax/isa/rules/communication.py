@@ -5,7 +5,7 @@ from dataclasses import replace
 from enum import IntEnum
 from typing import Unpack
 
-from ...ir import F32, PartitionViewType, TensorViewType, TileType, Type
+from ...ir import F32, PartitionViewType, TensorViewType, TileType, Type, dims_text
 from ...profiles import Profile
 from .. import declare, traits
 from ..declare import AttrMap, Constraint, Finding, Operand, Site
@@ -100,11 +100,6 @@ def _dims(t: Type | None) -> tuple[int | None, ...] | None:
     return t.dims if isinstance(t, TensorViewType | PartitionViewType) else None
 
 
-def shown(dims: tuple[int | None, ...]) -> str:
-    """Extents as a type has them."""
-    return "x".join("?" if d is None else str(d) for d in dims)
-
-
 def known_extents(*names: str, open_windows: bool = False) -> Constraint:
     """Extents stand in the types and are positive; those of windows may be open where ``open_windows``."""
 
@@ -126,7 +121,7 @@ def known_extents(*names: str, open_windows: bool = False) -> Constraint:
             may_be_open = open_windows and isinstance(t, PartitionViewType)
             if any(d is not None and d <= 0 for d in dims) or (None in dims and not may_be_open):
                 also = "; or ? in a partition_tensor_view" if open_windows else ""
-                yield name, f"{name} has extents {shown(dims)}; allowed: known positive ones{also}"
+                yield name, f"{name} has extents {dims_text(dims)}; allowed: known positive ones{also}"
 
     return rule
 
@@ -147,7 +142,7 @@ def equal_extents(a: str, b: str) -> Constraint:
     def rule(site: Site) -> Iterator[Finding]:
         first, second = _dims(site.types.get(a)), _dims(site.types.get(b))
         if first is not None and second is not None and first != second:
-            yield b, f"{b} has extents {shown(second)}, {a} has {shown(first)}; allowed: equal ones"
+            yield b, f"{b} has extents {dims_text(second)}, {a} has {dims_text(first)}; allowed: equal ones"
 
     return rule
 

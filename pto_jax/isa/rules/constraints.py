@@ -44,7 +44,7 @@ def spelled(t: TileType) -> str:
     """
     parts = [t.loc.name.lower(), f"{t.rows}x{t.cols}x{t.dtype}"]
     if not t.is_full:
-        parts.append("valid=" + "x".join("?" if n is None else str(n) for n in t.valid))
+        parts.append("valid=" + "x".join(map(size, t.valid)))
     default = TileType(t.dtype, t.rows, t.cols)
     for key in ("blayout", "slayout", "fractal", "pad", "compact"):
         value = getattr(t, key)

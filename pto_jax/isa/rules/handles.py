@@ -54,6 +54,20 @@ def handle(name: str, opaque: str, source: str) -> declare.Constraint:
     return rule
 
 
+def of_class(
+    rule: str, statement: str, name: str, cls: type[Type], words: str, other: Type, source: str
+) -> declare.Constraint:
+    """An operand or result has a class of types; ``other`` is a type of none."""
+
+    @forbid(rule, statement, source=source, invalid_if=give(name, other))
+    def check(site: declare.Site) -> Iterator[declare.Finding]:
+        t = site.types.get(name)
+        if t is not None and not isinstance(t, cls):
+            yield name, f"{name} is {t}; allowed: {words}"
+
+    return check
+
+
 def only_on(profiles: tuple[ProfileName, ...], source: str) -> declare.Constraint:
     """An instruction that other profiles do not have, whatever its element types."""
     words = " and ".join(profiles)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...ir import BLayout, DType, TileType
+from ...ir import BLayout, DType, TileType, dims_text
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..declare import AttrMap, Breaker, Check, Constraint, Finding, RegionRule, RegionTest, Site, Sizes
 from .constraints import HARDWARE, SIMULATOR, size
@@ -65,11 +65,7 @@ def _roles(site: Site) -> tuple[str, str] | None:
 
 
 def _regions(site: Site) -> str:
-    return ", ".join(f"{n} {_text(site.region(n))}" for n in _TILES)
-
-
-def _text(extent: Extent) -> str:
-    return f"{size(extent[0])}x{size(extent[1])}"
+    return ", ".join(f"{n} {dims_text(site.region(n))}" for n in _TILES)
 
 
 def _differ(a: tuple[Any, Any], b: tuple[Any, Any]) -> Any:
@@ -226,7 +222,7 @@ def _expanded_operand(site: Site) -> Iterator[Finding]:
         layout = "col_major" if _by_column(t) else "row_major"
         yield (
             roles[1],
-            f"the expanded operand {roles[1]} is {layout} with the valid region {_text(have)}; allowed: "
+            f"the expanded operand {roles[1]} is {layout} with the valid region {dims_text(have)}; allowed: "
             f"{size(rows)} valid rows as in dst, and 1 valid column (col_major: a scalar per row) or "
             f"{block_columns(t.dtype)} (row_major: a block of 32 bytes per row)",
         )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ...ir import DType, TileType
+from ...ir import DType, TileType, dims_text
 from ...profiles import ProfileName
 from ..declare import Breaker, Constraint, Extent as DeclaredExtent, Finding, Site, Size, Sources
 from .constraints import HARDWARE, OVERVIEW, SIMULATOR, size
@@ -78,7 +78,7 @@ def _reads_outside(sources: tuple[str, ...], domain: str) -> Constraint:
             if any(h is not None and _beyond(h, w) for h, w in zip(have, want, strict=True)):
                 yield (
                     name,
-                    f"the valid region {_text(have)} of {name} does not cover the {_text(want)} of "
+                    f"the valid region {dims_text(have)} of {name} does not cover the {dims_text(want)} of "
                     f"{domain}; lanes "
                     f"outside it read as {OUTSIDE[site.profile.out_of_region]} on {site.profile.name}; "
                     f"allowed, but no value may be relied on",
@@ -108,15 +108,12 @@ def _differs(sources: tuple[str, ...], domain: str) -> Constraint:
             if any(h > w for h, w in pairs) and not any(h < w for h, w in pairs):
                 yield (
                     name,
-                    f"the valid region {_text(have)} of {name} is larger than the {_text(want)} of {domain}; "
+                    f"the valid region {dims_text(have)} of {name} is larger than the "
+                    f"{dims_text(want)} of {domain}; "
                     f"allowed, the lanes beyond {domain}'s are not read",
                 )
 
     return rule
-
-
-def _text(extent: Extent) -> str:
-    return f"{size(extent[0])}x{size(extent[1])}"
 
 
 def equal_shape(

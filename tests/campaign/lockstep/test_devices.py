@@ -30,14 +30,6 @@ from tests.campaign.lockstep.decoded import decode
 SEED = 3
 
 
-@pytest.fixture(scope="module")
-def simple() -> Table:
-    """A table of a few opcodes that compile in no time."""
-    names = {"tand", "tmov", "tadds", "tcvt"}
-    listed = [o for o in table("a5").opcodes if o.name in names and o.dtype.bits == 16]
-    return Table("a5", 16, 16, tuple(listed[:6]))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "make",

@@ -20,20 +20,12 @@ from pto_jax.generate.programs import generate
 from pto_jax.lockstep import stream
 from pto_jax.lockstep.encode import encode
 from pto_jax.lockstep.stream import Runner
-from pto_jax.lockstep.tables import SPAN, Table, Tables, table
+from pto_jax.lockstep.tables import SPAN, Table, Tables
 from pto_jax.lowering.lockstep import Programs
 from tests.campaign.blocks import joined
 from tests.campaign.lockstep.decoded import decode
 
 SEED = 3
-
-
-@pytest.fixture(scope="module")
-def simple() -> Table:
-    """A table of a few opcodes that compile in no time."""
-    names = {"tand", "tmov", "tadds", "tcvt"}
-    listed = [o for o in table("a5").opcodes if o.name in names and o.dtype.bits == 16]
-    return Table("a5", 16, 16, tuple(listed[:6]))
 
 
 def test_a_decoded_program_encodes_to_what_it_was(simple: Table) -> None:
