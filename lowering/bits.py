@@ -536,8 +536,8 @@ def moved_as(dtype: DType) -> np.dtype[Any]:
     As words they would have to be copied on the way in and out. Narrow floats stay words, as XLA may
     compute with others on the way.
     """
-    kept = dtype == F32 or (dtype.is_integer and dtype.bits >= 8)
-    return np.dtype(dtype.numpy if kept else dtype.word)
+    native = dtype == F32 or (dtype.is_integer and dtype.bits >= 8)
+    return np.dtype(dtype.numpy if native else dtype.word)
 
 
 def moves_intact(dtype: DType) -> bool:

@@ -237,8 +237,8 @@ def _apart(function: Callable[[], list[NDArray[Any]]]) -> list[NDArray[Any]]:
 def _flags() -> np.uint32:
     """A number that tells flags in a file from others: JAX's cache knows the file by its name."""
     name = os.environ.get("XLA_FLAGS", "").strip()
-    named = bool(name) and not name.startswith("-") and Path(name).is_file()
-    return np.uint32(zlib.crc32(Path(name).read_bytes() if named else b""))
+    is_file = bool(name) and not name.startswith("-") and Path(name).is_file()
+    return np.uint32(zlib.crc32(Path(name).read_bytes() if is_file else b""))
 
 
 def _computed(checked: Sequence[Check], device: Any) -> list[NDArray[Any]]:

@@ -304,20 +304,20 @@ def _load_matrix(  # noqa: PLR0913 - operands
 
 @memory_rule("mte_l1_l0a", "mte_l1_l0b", "load_cbuf_to_ca", "load_cbuf_to_cb")
 def _load_fractals(call: MicroCall, machine: TileMemory, src: Place, dst: Place, **numbers: Any) -> tuple[()]:
-    chosen = _fractals(call, fractals, numbers)
-    width, begin = _bits(src), (chosen.first_col * chosen.source_pitch + chosen.first_row) * FRACTAL
-    size, pitch = width // 8, chosen.source_pitch * FRACTAL
+    places = _fractals(call, fractals, numbers)
+    width, begin = _bits(src), (places.first_col * places.source_pitch + places.first_row) * FRACTAL
+    size, pitch = width // 8, places.source_pitch * FRACTAL
     if not is_transposed(call):
-        rows, whole = (chosen.rows, FRACTAL), (FRACTAL // size, size)
-        words = load(src, Box(width, (rows, (chosen.cols, pitch), whole), begin, FRACTAL))
-        axes = (rows, (chosen.cols, chosen.target_pitch * FRACTAL), whole)
+        rows, whole = (places.rows, FRACTAL), (FRACTAL // size, size)
+        words = load(src, Box(width, (rows, (places.cols, pitch), whole), begin, FRACTAL))
+        axes = (rows, (places.cols, places.target_pitch * FRACTAL), whole)
         store(dst, Box(width, axes, aligned=FRACTAL), words)
         return ()
     c0, row = channels(call), (ROW // size, size)
-    high, wide = chosen.rows * SIDE, chosen.cols * c0
-    words = _numbers(load(src, Box(width, ((chosen.cols, pitch), (high, ROW), row), begin, FRACTAL)), c0)
+    high, wide = places.rows * SIDE, places.cols * c0
+    words = _numbers(load(src, Box(width, ((places.cols, pitch), (high, ROW), row), begin, FRACTAL)), c0)
     flat = words.transpose(1, 0, 2).reshape(high // c0, c0, wide // SIDE, SIDE)
-    target = ((high // c0, chosen.target_pitch * FRACTAL), (SIDE, ROW), row)
+    target = ((high // c0, places.target_pitch * FRACTAL), (SIDE, ROW), row)
     box, turned = Box(width, ((wide // SIDE, FRACTAL), *target), aligned=FRACTAL), flat.transpose(2, 0, 3, 1)
     if c0 * size > ROW:
         turned = bits.pack(turned.reshape(-1, c0)).reshape(box.shape)
@@ -334,11 +334,11 @@ def _numbers(words: UInt[Array, "... n"], count: int) -> UInt[Array, "... {count
 
 @memory_rule("mte_l1_l0a_mx", "mte_l1_l0b_mx")
 def _load_scales(call: MicroCall, machine: TileMemory, src: Place, dst: Place, **numbers: Any) -> tuple[()]:
-    chosen = _fractals(call, fragments, numbers)
-    begin = (chosen.first_row * chosen.source_pitch + chosen.first_col) * FRAGMENT
-    row = (chosen.cols * FRAGMENT, 1)
-    words = load(src, Box(8, ((chosen.rows, chosen.source_pitch * FRAGMENT), row), begin, FRAGMENT))
-    store(dst, Box(8, ((chosen.rows, chosen.target_pitch * FRAGMENT), row), aligned=FRAGMENT), words)
+    places = _fractals(call, fragments, numbers)
+    begin = (places.first_row * places.source_pitch + places.first_col) * FRAGMENT
+    row = (places.cols * FRAGMENT, 1)
+    words = load(src, Box(8, ((places.rows, places.source_pitch * FRAGMENT), row), begin, FRAGMENT))
+    store(dst, Box(8, ((places.rows, places.target_pitch * FRAGMENT), row), aligned=FRAGMENT), words)
     return ()
 
 
@@ -350,9 +350,9 @@ def _fractals(
     values = {n: integer(numbers[n]) for n in FIELDS if n in numbers}
     counts = extents_of(values)
     _sizes(call, **{n: values[n] for n in counts})
-    chosen = of(call, values)
-    assert chosen is not None
-    return chosen
+    places = of(call, values)
+    assert places is not None
+    return places
 
 
 # -- products ----------------------------------------------------------------------------------------------

@@ -231,12 +231,12 @@ def _tcmp(c: Context, inputs: Inputs) -> Outputs:
 def _tsel(c: Context, inputs: Inputs) -> Outputs:
     x, y = read(c, inputs, "src0"), read(c, inputs, "src1")
     words = read(c, inputs, "mask", over="mask")
-    chosen = (
+    mask = (
         region.stream_bits(c, inputs, words)
         if c.profile == "cpu_sim"
         else region.unpack(words, c.tile("dst").shape)
     )
-    return {"dst": merge(c, inputs, jnp.where(chosen, x, y))}
+    return {"dst": merge(c, inputs, jnp.where(mask, x, y))}
 
 
 def _numbers(c: Context, inputs: Inputs) -> Words | Word:

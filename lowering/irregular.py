@@ -241,9 +241,9 @@ def _text(word: np.generic, d: DType, width: int, digits: int) -> str:
 
 def _show(d: DType, width: int, digits: int, words: Words, rows: Size, cols: Size) -> None:
     """Print a tile on the host."""
-    shown = np.asarray(words)[: max(int(rows), 0), : max(int(cols), 0)]
+    region = np.asarray(words)[: max(int(rows), 0), : max(int(cols), 0)]
     lines = [f"TPRINT {int(rows)}x{int(cols)}"]
-    lines += [" ".join(_text(word, d, width, digits) for word in row) for row in shown]
+    lines += [" ".join(_text(word, d, width, digits) for word in row) for row in region]
     print("\n".join(lines), flush=True)
 
 
@@ -253,10 +253,10 @@ def _tprint(c: Context, inputs: Inputs) -> Outputs:
 
     JAX promises no order, neither between the tiles of a batch nor between prints.
     """
-    chosen = c.attrs["format"]
-    assert isinstance(chosen, PrintFormat)
+    format = c.attrs["format"]
+    assert isinstance(format, PrintFormat)
     tile = region.lanes(inputs, "src")
-    show = partial(_show, c.dtype("src"), *_FIELDS[chosen])
+    show = partial(_show, c.dtype("src"), *_FIELDS[format])
     jax.debug.callback(show, tile.words, *region.sizes(c.tile("src"), tile))
     return {}
 

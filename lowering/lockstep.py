@@ -83,10 +83,10 @@ def _is_packed(t: TileType) -> bool:
 
 def take_tile(words: Register, t: TileType) -> Words:
     """The element words [rows, cols] of a tile held in a register [words]."""
-    used = words[: words_needed(t)]
+    contents = words[: words_needed(t)]
     if _is_packed(t):
-        used = lax.bitcast_convert_type(used, np.uint16)
-    return lax.convert_element_type(used, t.dtype.word).reshape(t.shape)
+        contents = lax.bitcast_convert_type(contents, np.uint16)
+    return lax.convert_element_type(contents, t.dtype.word).reshape(t.shape)
 
 
 def put_tile(tile: Words, t: TileType, register: Register) -> Register:

@@ -372,9 +372,9 @@ class Window:
         extents = tuple(sizes_of[axis] for axis in sorted(sizes_of))
         if not all(isinstance(n, int) for n in (*extents, *self.strides)):
             return None
-        kept = tuple(s if axis in sizes_of else 0 for axis, s in enumerate(self.strides))
+        strides = tuple(s if axis in sizes_of else 0 for axis, s in enumerate(self.strides))
         filled = tuple(sizes_of.get(axis, 1) for axis in range(len(self.shape)))
-        return _meets(Window(0, filled, kept, self.axes), shape)
+        return _meets(Window(0, filled, strides, self.axes), shape)
 
     def widened(self, shape: tuple[int, int]) -> tuple[Window, Mask | None]:
         """The window with run-time extents as large as a tile has them, where they are the slowest ones.
@@ -705,9 +705,9 @@ def _writer(width: int) -> Callable[..., Any]:
             # A line that leaves its buffer is a slice that begins beside it.
             lines = _slice(_padded(lines, width), np.int32(width) - by, width)
             number = column - by
-            chosen = (number >= np.int32(0)) & (number < length) & (i < count)
-            chosen = jnp.broadcast_to(chosen, lines.shape)
-            new = lax.select(chosen, lines, _slice(buffers, place, width))
+            mask = (number >= np.int32(0)) & (number < length) & (i < count)
+            mask = jnp.broadcast_to(mask, lines.shape)
+            new = lax.select(mask, lines, _slice(buffers, place, width))
             start = (np.int32(0), place)
             return lax.dynamic_update_slice(buffers, new, start, allow_negative_indices=False)
 
@@ -730,11 +730,11 @@ def _padded(lines: Shaped[Array, "batch _"], width: int) -> Shaped[Array, "batch
     return lax.pad(lines, lines.dtype.type(0), ((0, 0, 0), (width, width, 0)))
 
 
-def _between(chosen: Bool[Array, " lines"]) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
+def _between(mask: Bool[Array, " lines"]) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
     """The first of the chosen lines, and how many lines there are from it to the last one; 0 without any."""
-    number, none = lax.iota(np.int32, chosen.shape[0]), np.int32(chosen.shape[0])
-    first = jnp.min(number, where=chosen, initial=none)
-    last = jnp.max(number, where=chosen, initial=np.int32(-1))
+    number, none = lax.iota(np.int32, mask.shape[0]), np.int32(mask.shape[0])
+    first = jnp.min(number, where=mask, initial=none)
+    last = jnp.max(number, where=mask, initial=np.int32(-1))
     return first, lax.max(last - first + np.int32(1), np.int32(0))
 
 

@@ -95,8 +95,8 @@ def jitted(call: RegisterCall) -> Callable[..., tuple[Any, ...]]:
         return RULES[call.name](replace(call, semantics=replace(call.semantics, native=True)), *operands)
 
     run.__name__ = f"pto_{call.name}"
-    chosen = by_platform(run, before=canary.require, cuda=native) if call.rounds else jax.jit(run)
-    return lambda *operands: tuple(chosen(operands))
+    function = by_platform(run, before=canary.require, cuda=native) if call.rounds else jax.jit(run)
+    return lambda *operands: tuple(function(operands))
 
 
 def computed(call: MicroCall, semantics: Semantics, *operands: Any) -> tuple[Any, ...]:

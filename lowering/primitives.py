@@ -85,8 +85,8 @@ def _has_triton() -> bool:
 def _gpu_is_named() -> bool:
     """Whether a device or a mesh says which GPU code is for, where JAX asks at all."""
     device: Any = getattr(jax.sharding.get_abstract_mesh(), "abstract_device", None)
-    named = jax.default_backend() == "gpu" or (device is not None and device.platform != "cpu")
-    return named or jax.__version_info__ < (0, 12)
+    on_gpu = jax.default_backend() == "gpu" or (device is not None and device.platform != "cpu")
+    return on_gpu or jax.__version_info__ < (0, 12)
 
 
 @contextmanager

@@ -256,11 +256,11 @@ def _numbers(call: MicroCall) -> Any:
 def _pattern(call: MicroCall) -> tuple[Bool[Array, " 256"]]:
     lanes, name = _numbers(call), str(call.attributes["pattern"])[len("PAT_") :]
     if name in ("M3", "M4"):
-        chosen = lanes % int(name[1]) == 0
+        mask = lanes % int(name[1]) == 0
     else:
         counts = {"ALL": 256, "ALLF": 0, "H": len(lanes) // 2, "Q": len(lanes) // 4}
-        chosen = lanes < (counts[name] if name in counts else int(name.removeprefix("VL")))
-    return (image(jnp.asarray(chosen)),)
+        mask = lanes < (counts[name] if name in counts else int(name.removeprefix("VL")))
+    return (image(jnp.asarray(mask)),)
 
 
 def _below(call: MicroCall, count: UInt[Array, ""]) -> tuple[Array, ...]:
@@ -347,10 +347,10 @@ def _pack(call: RegisterCall, words: Lanes) -> tuple[Lanes, ...]:
 @lane_rule("vsunpack", "vzunpack")
 def _unpack(call: RegisterCall, words: Lanes, part: Array) -> tuple[Lanes, ...]:
     half = words.shape[0] // 2
-    chosen = bits.where(part != part.dtype.type(0), words[half:], words[:half])
+    half_words = bits.where(part != part.dtype.type(0), words[half:], words[:half])
     if call.name == "vsunpack":
-        chosen = lax.bitcast_convert_type(chosen, np.dtype(f"i{words.dtype.itemsize}"))
-    return (lax.convert_element_type(chosen, element(call.results[0]).word),)
+        half_words = lax.bitcast_convert_type(half_words, np.dtype(f"i{words.dtype.itemsize}"))
+    return (lax.convert_element_type(half_words, element(call.results[0]).word),)
 
 
 @lane_rule("vbitcast")
@@ -367,8 +367,8 @@ def _broadcast(call: RegisterCall, value: Lanes) -> tuple[Lanes, ...]:
 
 @lane_rule("vdup")
 def _duplicate(call: RegisterCall, source: Lanes, mask: Active) -> tuple[Lanes, ...]:
-    chosen = source.reshape(-1)[-1 if call.attributes.get("position") == "HIGHEST" else 0]
-    low = lax.convert_element_type(chosen, element(call.results[0]).word)
+    word = source.reshape(-1)[-1 if call.attributes.get("position") == "HIGHEST" else 0]
+    low = lax.convert_element_type(word, element(call.results[0]).word)
     return (zeroed(mask, jnp.broadcast_to(low, mask.shape)),)
 
 

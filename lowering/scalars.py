@@ -187,11 +187,11 @@ def _extreme(mode: CmpMode, keeps_nan: bool, a: Float, x: Word, y: Word) -> Word
     """The operand that ``mode`` prefers; of two zeros the one with the preferred sign."""
     u, v = a.decode(x), a.decode(y)
     zeros = x & y if mode == CmpMode.GT else x | y
-    chosen = jnp.where(a.compare(CmpMode.EQ, u, v), zeros, jnp.where(a.compare(mode, u, v), x, y))
+    result = jnp.where(a.compare(CmpMode.EQ, u, v), zeros, jnp.where(a.compare(mode, u, v), x, y))
     if keeps_nan:
         nan = a.dtype.word.type(a.dtype.canonical_nan)
-        return jnp.where(a.is_nan(u) | a.is_nan(v), nan, chosen)
-    return jnp.where(a.is_nan(u), y, jnp.where(a.is_nan(v), x, chosen))
+        return jnp.where(a.is_nan(u) | a.is_nan(v), nan, result)
+    return jnp.where(a.is_nan(u), y, jnp.where(a.is_nan(v), x, result))
 
 
 def _negated(a: Float, x: Word) -> Word:

@@ -352,8 +352,8 @@ def _merge(
         words = jnp.concatenate(lists).reshape(-1, size)
         order, ends = merged(words[:, 0], dst.dtype, _job([lengths[k] for k in there], control), len(words))
         counts |= dict(zip(there, ends, strict=True))
-        chosen = words[jnp.maximum(order, 0)].reshape(-1)
-        dst.write(chosen, jnp.repeat(order >= 0, size))
+        rows = words[jnp.maximum(order, 0)].reshape(-1)
+        dst.write(rows, jnp.repeat(order >= 0, size))
     for k in range(LISTS):
         special[f"VMS4_{k}"] = counts[k]
     return ()
@@ -509,9 +509,9 @@ def put(target: Place, positions: Any, words: Array, exists: Any) -> None:
         return
     numbers = np.flatnonzero(exists)
     places, last = np.unique(positions.reshape(-1)[numbers][::-1], return_index=True)
-    chosen = numbers[::-1][last]
+    order = numbers[::-1][last]
     words = words.reshape(-1)
-    words = words if places.size == words.size and _run(chosen) == 0 else words[chosen]
+    words = words if places.size == words.size and _run(order) == 0 else words[order]
     first = _run(places)
     if first is not None:
         target.write(words, at=first)

@@ -238,8 +238,8 @@ def _scattered(base: Place, at: Any, words: Lanes, active: Active) -> None:
     unit = base.unit(width // 8)
     pieces = width // unit
     where = at[:, None] * pieces + np.arange(pieces)
-    shown = jnp.broadcast_to(active[:, None], where.shape)
-    base.scatter(where, regrouped(words, unit).reshape(where.shape), shown, unique=False)
+    mask = jnp.broadcast_to(active[:, None], where.shape)
+    base.scatter(where, regrouped(words, unit).reshape(where.shape), mask, unique=False)
 
 
 @memory_rule("vmi.vload", "vmi.load")

@@ -145,9 +145,9 @@ def profile(name: str | Profile) -> Profile:
         return name
     selected = PROFILES.get(name) if isinstance(name, str) else None
     if selected is None:
-        named = [p.name for p in PROFILES.values() if _lower(name) in p.arch]
+        names = [p.name for p in PROFILES.values() if _lower(name) in p.arch]
         chips = [p for word, p in _CHIPS.items() if word in str(name).lower()]
-        close = nearest(name, PROFILES) or next(iter([*named, *chips]), "")
+        close = nearest(name, PROFILES) or next(iter([*names, *chips]), "")
         fix = f'profile="{close}"' if close else ""
         raise ArgumentError(f"unknown profile {name!r}", allowed=", ".join(PROFILES), fix=fix)
     return selected

@@ -91,8 +91,8 @@ def _advanced(
     total = lax.add(base, product)
     if start is None:
         # A sum has left 64 bits where its sign is that of neither part.
-        kept = lax.ge((base ^ total) & (product ^ total), np.int64(0))
-        inside = inside & kept & lax.ne(base, np.int64(NOWHERE))
+        fits = lax.ge((base ^ total) & (product ^ total), np.int64(0))
+        inside = inside & fits & lax.ne(base, np.int64(NOWHERE))
     elif start > 0:
         inside = inside & lax.le(product, np.int64((1 << 63) - 1 - start))
     elif start < 0:
@@ -157,8 +157,8 @@ def distance(index: Positions, stride: Scalar) -> Positions:
         return index * np.int64(stride)
     if isinstance(stride, int):
         none = index == np.int64(0)
-        chosen = np.where if isinstance(index, np.ndarray | np.integer) else jnp.where
-        farthest: Positions = chosen(none, np.int64(0), np.int64(FAR))
+        where = np.where if isinstance(index, np.ndarray | np.integer) else jnp.where
+        farthest: Positions = where(none, np.int64(0), np.int64(FAR))
         return farthest
     return index * _kept(stride, _FAR_STRIDE)
 
@@ -185,6 +185,6 @@ def reach(
     """The first and the last of some positions; the last one is less where there is none."""
     limits = np.iinfo(np.int64)
     positions = jnp.asarray(where, np.int64)
-    chosen = jnp.broadcast_to(moved, positions.shape)
-    first = jnp.min(positions, initial=limits.max, where=chosen)
-    return first, jnp.max(positions, initial=limits.min, where=chosen)
+    step = jnp.broadcast_to(moved, positions.shape)
+    first = jnp.min(positions, initial=limits.max, where=step)
+    return first, jnp.max(positions, initial=limits.min, where=step)

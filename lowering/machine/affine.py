@@ -63,8 +63,8 @@ class Affine:
         factors = dict(self.terms)
         for symbol, factor in other.terms:
             factors[symbol] = factors.get(symbol, 0) + factor
-        kept = frozenset((s, f) for s, f in factors.items() if f)
-        return Affine(self.constant + other.constant, kept)
+        terms = frozenset((s, f) for s, f in factors.items() if f)
+        return Affine(self.constant + other.constant, terms)
 
     def times(self, n: int) -> Affine:
         """The product with a number."""

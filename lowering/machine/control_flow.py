@@ -534,8 +534,8 @@ def branch(machine: TileMemory, frame: Frame, condition: Scalar, arms: Sequence[
             data = effects.leaves(machine, frame)
             data += [leaf for r, s in zip(results, shape, strict=True) for leaf in leaves(r, s)]
             for i, own in enumerate(sites):
-                kept = machine.violations if i == which else [site.unbroken() for site in own]
-                data += [leaf for v in kept for leaf in v.data]
+                violations = machine.violations if i == which else [site.unbroken() for site in own]
+                data += [leaf for v in violations for leaf in v.data]
             return alike(machine, data)
 
     def handed(which: int) -> tuple[Operand, ...] | None:

@@ -167,8 +167,8 @@ class Place(ABC):
             low, count = run
             sources = np.full(count, -1)
             sources[positions.reshape(-1) - low] = np.arange(words.size)
-            chosen = active.reshape(-1)[sources] & (sources >= 0)
-            self.put(flat, first, low, words.reshape(-1)[sources], chosen)
+            mask = active.reshape(-1)[sources] & (sources >= 0)
+            self.put(flat, first, low, words.reshape(-1)[sources], mask)
             return
         self.machine.one_by_one()
         at = jnp.where(active, _inside(at, flat.shape[0]), flat.shape[0])

@@ -289,8 +289,8 @@ class Surveyor(abstract.AbstractMachine):
     ) -> None:
         """Note whether a window is inside, by the ranges of its offset, its size and the extent."""
         if rule == "window":
-            kept = broken is False or ranges.holds(*values)
-            self.inside[key_of(op)] = self.inside.get(key_of(op), True) and kept
+            holds = broken is False or ranges.holds(*values)
+            self.inside[key_of(op)] = self.inside.get(key_of(op), True) and holds
 
     def micro(self, op: Op, call: MicroCall, operands: Mapping[str, Operand]) -> tuple[Operand, ...]:
         """Note the bytes that a micro-operation accesses."""

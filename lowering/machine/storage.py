@@ -70,7 +70,7 @@ def write(flat: Elements, part: Shaped[Array, " part"], start: Scalar, independe
     inside, by = _places(wide(start), size, count)
     old = slice_at(flat, (inside,), (count,))
     number = lax.iota(np.int32, count) - by
-    chosen = (number >= np.int32(0)) & (number < np.int32(count))
+    mask = (number >= np.int32(0)) & (number < np.int32(count))
 
     def looping(part: Shaped[Array, " part"]) -> Shaped[Array, " part"]:
         # A loop of no or one turn: its carry is updated in place, the result of a branch is copied.
@@ -79,7 +79,7 @@ def write(flat: Elements, part: Shaped[Array, " part"], start: Scalar, independe
         return words
 
     place = lax.platform_dependent(part, cpu=looping, default=partial(_moved, by))
-    return with_slice(flat, lax.select(chosen, place, old), (inside,), independent)
+    return with_slice(flat, lax.select(mask, place, old), (inside,), independent)
 
 
 def _places(start: Int64[Array, ""], size: int, count: int) -> tuple[Int32[Array, ""], Int32[Array, ""]]:

@@ -288,11 +288,11 @@ def contexts(program: Program, function: Function) -> dict[str, str]:
     """
     texts: dict[str, str] = {}
     for name, windows in moved_windows(program, function).items():
-        named = _named(function, name)
+        names = _named(function, name)
         if len(windows) == 1:
             texts[name] = next(iter(windows))
-        elif named is not None and (not windows or named in windows):
-            texts[name] = named
+        elif names is not None and (not windows or names in windows):
+            texts[name] = names
     return texts
 
 
@@ -316,8 +316,8 @@ def _named(function: Function, record: str) -> str | None:
     if not record.endswith(_SUFFIX):
         return None
     base = record.removesuffix(_SUFFIX)
-    named = [a.name for a in function.args if a.name == base or a.name.startswith(f"{base}__")]
-    return named[0] if len(named) == 1 else None
+    names = [a.name for a in function.args if a.name == base or a.name.startswith(f"{base}__")]
+    return names[0] if len(names) == 1 else None
 
 
 def _moved(program: Program, function: Function, records: frozenset[str]) -> Iterator[tuple[str, str]]:

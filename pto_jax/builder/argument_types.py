@@ -73,10 +73,10 @@ def _parsed(text: str, what: str) -> ir.Type:
     return t
 
 
-def element(given: str | ir.DType, what: str = "element type") -> ir.DType:
+def element(value: str | ir.DType, what: str = "element type") -> ir.DType:
     """An element type by name; BuildError where there is none of the name."""
     try:
-        return ir.dtype(given)
+        return ir.dtype(value)
     except errors.ArgumentError as error:
         fail(f"{what}: {error.got}", allowed=error.allowed, fix=error.fix)
 
@@ -117,24 +117,24 @@ def member(cls: type[E], value: object, what: str) -> E:
     """A member of an enumeration: itself, its name in any spelling of the text, or its number."""
     from ..text.attributes import words
 
-    chosen = choice(cls, value)
-    if chosen is None:
+    word = choice(cls, value)
+    if word is None:
         choices = words(cls)
         close = ir.BUFFERS.get(str(value).upper(), "") if cls is ir.Loc else ""
         close = close or errors.nearest(value, choices.split(", ")) or next(iter(choices.split(", ")[1:]), "")
         fix = f'{what.rpartition(": ")[2]}="{close}"' if close else ""
         fail(f"{what}: got {described(value)}", allowed=choices, fix=fix)
-    return chosen
+    return word
 
 
 def either(*classes: type[IntEnum], given: object, what: str) -> IntEnum:
     """A member of the first of several enumerations that has it."""
     from ..text.attributes import words
 
-    chosen = next((c for c in (choice(cls, given) for cls in classes) if c is not None), None)
-    if chosen is None:
+    word = next((c for c in (choice(cls, given) for cls in classes) if c is not None), None)
+    if word is None:
         fail(f"{what}: got {described(given)}", allowed=", ".join(map(words, classes)))
-    return chosen
+    return word
 
 
 def choice(cls: type[E], value: object) -> E | None:

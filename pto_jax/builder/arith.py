@@ -148,11 +148,11 @@ class Scalar(Handle):
     def objection(self, written: user_code.Expression | None) -> tuple[str, str, str]:
         """Refuse what Python computes before the program runs; the fix is the operation of the program."""
         mine = self.spelled(written)
-        shown, fix = (written.text, _of_program(written, mine, self.type.dtype)) if written else (mine, "")
+        text, fix = (written.text, _of_program(written, mine, self.type.dtype)) if written else (mine, "")
         allowed = "" if fix else _ALLOWED
         if written is not None and written.statement == "while":
             allowed = "pto.while_(values), a loop whose number of passes its values decide"
-        return f"{shown}: {mine} is known when the program runs", allowed, fix
+        return f"{text}: {mine} is known when the program runs", allowed, fix
 
     def refuse(self, *_: Any, **__: Any) -> NoReturn:
         """Refuse what asks for the number when the program is built; an argument can be known then."""
@@ -483,11 +483,11 @@ def binary(symbol: str, left: Any, right: Any) -> Scalar:
         words = "floats" if d.is_integer or d in (I1, INDEX) else "integers and index"
         result = user_code.expression()
         tree = result.tree if result is not None else None
-        shown, fix = symbol, ""
+        text, fix = symbol, ""
         if isinstance(tree, ast.BinOp):
-            shown = ast.unparse(tree)
+            text = ast.unparse(tree)
             fix = ast.unparse(ast.BinOp(tree.left, ast.FloorDiv(), tree.right)) if symbol == "/" else ""
-        fail(f"{shown}: got {with_article(d)}", place.span, allowed=words, fix=fix)
+        fail(f"{text}: got {with_article(d)}", place.span, allowed=words, fix=fix)
     return _emit(f"arith.{name}", (a, b), ScalarType(d), place)
 
 
@@ -565,12 +565,12 @@ def select(condition: Any, yes: Any, no: Any) -> Scalar:
     <Scalar %0: index>
     """
     place = here()
-    chosen = as_scalar(condition, I1, "select")
-    if dtype_of(chosen) != I1:
-        fix = f"{chosen.label} != 0" if chosen.label.isidentifier() else ""
-        fail(f"select: got the condition {described(chosen)}", place.span, allowed="i1", fix=fix)
+    condition_value = as_scalar(condition, I1, "select")
+    if dtype_of(condition_value) != I1:
+        fix = f"{condition_value.label} != 0" if condition_value.label.isidentifier() else ""
+        fail(f"select: got the condition {described(condition_value)}", place.span, allowed="i1", fix=fix)
     a, b, d = _pair("select", yes, no)
-    return _emit("arith.select", (chosen, a, b), ScalarType(d), place)
+    return _emit("arith.select", (condition_value, a, b), ScalarType(d), place)
 
 
 @public

@@ -80,19 +80,19 @@ class Kernel:
             if p.kind is p.KEYWORD_ONLY and p.default is p.empty and p.name not in self.constants:
                 self.constants.setdefault(p.name, p.empty)
         types = self._given
-        shown = (
+        text = (
             f"types={{{', '.join(f'{chr(34)}{n}{chr(34)}: pto.ptr({chr(34)}f32{chr(34)})' for n in names)}}}"
         )
         if types is not None and not isinstance(types, Mapping):
             if len(types) != len(names) or isinstance(types, str):
                 got = f"the types {types!r}" if isinstance(types, str) else f"{len(types)} types"
-                self._fail(f"got {got} for {len(names)} argument(s)", allowed="one for each", fix=shown)
+                self._fail(f"got {got} for {len(names)} argument(s)", allowed="one for each", fix=text)
             types = dict(zip(names, types, strict=True))
         extra = next((n for n in types or () if n not in names), None)
         if extra is not None:
             close = nearest(extra, [n for n in names if n not in (types or {})])
             self._fail(f"got a type of {extra!r}, which is no argument", allowed=", ".join(names), fix=close)
-        return tuple((n, self._type(n, types or {}, shown)) for n in names)
+        return tuple((n, self._type(n, types or {}, text)) for n in names)
 
     def _check(self, p: inspect.Parameter, names: Sequence[str]) -> None:
         """Refuse a parameter that arguments of programs cannot be."""

@@ -79,9 +79,9 @@ class Opener(Generic[P, R]):
 
     def _uncalled(self) -> NoReturn:
         line = re.search(rf"[\w.]*\b{self._function.__name__}\b", here().span.text)
-        shown = line[0] if line is not None else self._function.__name__
-        fix = _completed(ast.Call(ast.parse(shown, mode="eval").body, [], []), self._function)
-        fail(f"{shown}: got the function without a call", allowed=_shown(shown, self._function), fix=fix)
+        text = line[0] if line is not None else self._function.__name__
+        fix = _completed(ast.Call(ast.parse(text, mode="eval").body, [], []), self._function)
+        fail(f"{text}: got the function without a call", allowed=_shown(text, self._function), fix=fix)
 
 
 def refuse_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:

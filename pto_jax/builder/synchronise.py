@@ -59,7 +59,7 @@ class Event:
     def objection(self, written: user_code.Expression | None) -> tuple[str, str, str]:
         """Refuse an event as a value of Python; the fix computes on the tile that the instruction writes."""
         tile = self.node.outs[0] if self.node.outs else None
-        shown, fix = written.text if written is not None else "an expression", ""
+        text, fix = written.text if written is not None else "an expression", ""
         if written is not None and isinstance(written.tree, ast.BinOp) and tile is not None:
             left, right = user_code.sides(written.tree)
             symbol = ast.unparse(ast.BinOp(ast.Name("a"), written.tree.op, ast.Name("b")))[2:-2]
@@ -69,7 +69,7 @@ class Event:
             )
             fix = f"{left}; {fix}" if isinstance(written.tree.left, ast.Call) else fix
         allowed = f"the tile that it writes, {tile.label}" if tile is not None else "waiting for it"
-        return f"{shown}: got the event of {self.node.name}", allowed, fix
+        return f"{text}: got the event of {self.node.name}", allowed, fix
 
     def _refuse(self, *_: object) -> NoReturn:
         written = user_code.expression()

@@ -99,15 +99,15 @@ def _check_layout(dtype: Any, rows: Any, cols: Any, layout: dict[str, Any]) -> N
         return
     value = layout[key]
     orders = [TileType(F32, 16, 16, blayout=b, slayout=s) for b in BLayout for s in SLayout]
-    named = next((t for t in orders if str(value).upper() == t.layout), None)
+    order = next((t for t in orders if str(value).upper() == t.layout), None)
     close = {"columns": "cols", "shape": "rows"}.get(key) or nearest(
         key, (*_LAYOUT, "rows", "cols", "valid", "addr")
     )
     fix = f"{close}={value!r}" if close else ""
     if close == "rows" and isinstance(value, tuple | list) and len(value) == 2:
         fix = f"rows={value[0]}, cols={value[1]}"
-    if named is not None:
-        fix = f'blayout="{named.blayout.name.lower()}", slayout="{named.slayout.name.lower()}"'
+    if order is not None:
+        fix = f'blayout="{order.blayout.name.lower()}", slayout="{order.slayout.name.lower()}"'
     elif choice(Loc, value) is not None or str(value).upper() in BUFFERS:
         fix = f'loc="{BUFFERS.get(str(value).upper(), value)}"'
     fail(

@@ -90,8 +90,8 @@ class Handle:
 
     def objection(self, written: user_code.Expression | None) -> tuple[str, str, str]:
         """What an expression got that takes the value for one of Python, what is allowed, and a fix."""
-        shown = written.text if written is not None else "an expression"
-        return f"{shown}: got {self.spelled(written)}, {with_article(self.type)}", "instructions", ""
+        text = written.text if written is not None else "an expression"
+        return f"{text}: got {self.spelled(written)}, {with_article(self.type)}", "instructions", ""
 
     def refuse(self, *_: Any, **__: Any) -> NoReturn:
         """Refuse a use as a value of Python: the contents are there when the program runs."""
@@ -195,11 +195,11 @@ class TileHandle(Handle):
     def objection(self, written: user_code.Expression | None) -> tuple[str, str, str]:
         """Refuse a function or an operator of arrays; the fix is the instruction of its name."""
         tree, mine = written.tree if written is not None else None, self.spelled(written)
-        shown, allowed, fix = written.text if written is not None else "an expression", "instructions", ""
+        text, allowed, fix = written.text if written is not None else "an expression", "instructions", ""
         match tree:
             case ast.Call(function, args):
-                shown, allowed = ast.unparse(function), "arrays"
-                last = shown.rpartition(".")[2].removeprefix("t").removesuffix("imum")
+                text, allowed = ast.unparse(function), "arrays"
+                last = text.rpartition(".")[2].removeprefix("t").removesuffix("imum")
                 operands = ", ".join(map(ast.unparse, args))
                 if len(args) == 1 and not isinstance(args[0], ast.List | ast.Tuple):
                     mine = ast.unparse(args[0])
@@ -213,7 +213,7 @@ class TileHandle(Handle):
                     fix = f"pto.t{last}({mine}, {operands})"
             case ast.UnaryOp(operator, _):
                 fix = instead.attribute(_UNARY.get(type(operator), "neg"), mine, self.type)
-        return f"{shown}: got the kernel tile {mine}", allowed, fix
+        return f"{text}: got the kernel tile {mine}", allowed, fix
 
     def __bool__(self) -> NoReturn:
         allowed = "scalars of the program, as in pto.if_(n > 0)"

@@ -166,11 +166,11 @@ def _has(row: Row, dtypes: str) -> bool:
 def _with_attributes(row: Row) -> Iterator[Row]:
     """The row with every legal combination of the values of attributes that are choices."""
     sample = row.sample
-    chosen = [a for a in sample.instruction.attributes if a.choices and not a.of_layout]
-    for values in itertools.product(*(dict.fromkeys((a.default, *a.choices)) for a in chosen)):
+    choices = [a for a in sample.instruction.attributes if a.choices and not a.of_layout]
+    for values in itertools.product(*(dict.fromkeys((a.default, *a.choices)) for a in choices)):
         attrs: dict[str, AttrValue] = {
             **sample.attrs,
-            **{a.name: v for a, v in zip(chosen, values, strict=True)},
+            **{a.name: v for a, v in zip(choices, values, strict=True)},
         }
         result = replace(row, sample=replace(sample, attrs={n: v for n, v in attrs.items() if v is not None}))
         if is_legal(next(cases(result))):

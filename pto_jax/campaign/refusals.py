@@ -340,8 +340,8 @@ def _free(region: ir.Region) -> frozenset[str]:
 def _fragment(case: Case) -> Case:
     """A fragment with the arguments that it uses, and the results that it has."""
     (function,) = case.program.functions
-    used = {v.name for op in function.walk() for v in (*op.ins, *op.outs)}
-    args = tuple(a for a in function.args if a.name in used)
+    names = {v.name for op in function.walk() for v in (*op.ins, *op.outs)}
+    args = tuple(a for a in function.args if a.name in names)
     results = ir.fragment_results(function.body.ops, {a.name for a in args})
     program = replace(case.program, functions=(replace(function, args=args),), fragment_results=results)
     return replace(case, program=program, inputs={a.name: case.inputs[a.name] for a in args})

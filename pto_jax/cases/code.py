@@ -61,7 +61,7 @@ def code_of(words: Sequence[str]) -> Code:
     >>> code_of(["numpy"]), code_of([])
     ('numpy', 'optimised')
     """
-    chosen = [c for c in CODES if c in words]
-    if len(chosen) > 1:
-        raise ArgumentError(f"executor: got {' and '.join(chosen)}", allowed=f"one of {', '.join(CODES)}")
-    return chosen[0] if chosen else "optimised"
+    names = [c for c in CODES if c in words]
+    if len(names) > 1:
+        raise ArgumentError(f"executor: got {' and '.join(names)}", allowed=f"one of {', '.join(CODES)}")
+    return names[0] if names else "optimised"

@@ -27,8 +27,8 @@ def device_options(reference: str, tested: str) -> list[str]:
     >>> device_options("oracle", "dut:sim {program}")
     ['--tested', 'dut:sim {program}']
     """
-    named = (("--against", reference), ("--tested", tested))
-    return [word for pair in named if is_device(pair[1]) for word in pair]
+    devices = (("--against", reference), ("--tested", tested))
+    return [word for pair in devices if is_device(pair[1]) for word in pair]
 
 
 def versions(packages: Sequence[str] = ("jax", "jaxlib", "numpy", "ml_dtypes")) -> dict[str, str]:

@@ -167,8 +167,8 @@ def _attribute(program: ir.Program, profile: Profile, rng: random.Random) -> tup
     changed = replace(op, attributes=ir.attrs({**op.attrs, name: value}), implied=())
     if not legal(profile, changed):
         return None
-    shown = str(getattr(value, "name", value)).lower()
-    return _with_operation(program, op, changed), f"{_place(op)}{name} of {op.name} became {shown}"
+    text = str(getattr(value, "name", value)).lower()
+    return _with_operation(program, op, changed), f"{_place(op)}{name} of {op.name} became {text}"
 
 
 def _element(program: ir.Program, profile: Profile, rng: random.Random) -> tuple[ir.Program, str] | None:

@@ -173,16 +173,16 @@ class _Watcher(machine.ReferenceMachine):
         self._close()
         self._outermost = self._outermost or scope
         self._open.append((op, scope))
-        n, seen = number(op), self._counts.get(number(op), 0)
-        self._counts[n] = seen + 1
+        n, count = number(op), self._counts.get(number(op), 0)
+        self._counts[n] = count + 1
         self._event = None
         if not op.ins and traits_of(op).has("write", "mode"):
             self._modes[op.name] = op
-        if seen >= MAX_EXECUTIONS or self._bytes > MAX_BYTES:
+        if count >= MAX_EXECUTIONS or self._bytes > MAX_BYTES:
             return
         operands = [scope.find(v) for v in (*op.ins, *op.outs)]
         values = self._values((*op.ins, *op.outs), operands)
-        if not seen:
+        if not count:
             self.recording.used[n] = values
         if _computes(op):
             keys = [set(_keys(o)) for o in operands]

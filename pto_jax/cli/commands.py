@@ -91,8 +91,8 @@ def parser() -> argparse.ArgumentParser:
         return sub
 
     def profile(sub: argparse.ArgumentParser, default: str | None = None) -> None:
-        shown = default or "the program's pto.target_arch, else a2a3"
-        sub.add_argument("--profile", choices=PROFILE_NAMES, default=default, help=f"default: {shown}")
+        text = default or "the program's pto.target_arch, else a2a3"
+        sub.add_argument("--profile", choices=PROFILE_NAMES, default=default, help=f"default: {text}")
 
     sub = command("run", _run, "Execute a program and describe the buffers it wrote.")
     sub.add_argument("file", nargs="?", metavar="FILE", help="a .pto file, or a plan for ranks (.json)")
@@ -364,12 +364,12 @@ def _run(args: argparse.Namespace) -> int:
     _require_program(args)
     watching = args.trace is not None or args.stop is not None
     watch = options.Watch(args.trace, args.trace_limit, args.trace_lanes, args.stop) if watching else None
-    chosen = options.of_command(options.RunOptions, args, watch=watch, **rank_options.given(args))
-    on_ranks = chosen.ranks is not None or rank_options.is_plan(chosen.file)
-    on_ranks = on_ranks or chosen.example in ON_RANKS
+    chosen_options = options.of_command(options.RunOptions, args, watch=watch, **rank_options.given(args))
+    on_ranks = chosen_options.ranks is not None or rank_options.is_plan(chosen_options.file)
+    on_ranks = on_ranks or chosen_options.example in ON_RANKS
     if not on_ranks:
         rank_options.require_ranks(args, schedule=None, moves="issue", sync="auto")
-    (ranks.run if on_ranks else run)(chosen)
+    (ranks.run if on_ranks else run)(chosen_options)
     return options.ACCEPTED
 
 

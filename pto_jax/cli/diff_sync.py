@@ -113,9 +113,9 @@ def _lines(verdict: _Verdict) -> Iterator[str]:
         return
     for edge in changes.edges:
         yield f"{name}: {edge}"
-    shown = {race for edge in changes.edges for race in edge.races}
+    races = {race for edge in changes.edges for race in edge.races}
     for finding in changes.findings:
-        if finding not in shown:
+        if finding not in races:
             yield f"{name}: new: {finding}"
     if any(changes.apart):
         old, new = changes.apart

@@ -270,8 +270,8 @@ def _fuzz(args: argparse.Namespace) -> int:
         if result.ended != campaign.FINISHED:
             if result.ended == campaign.STOPPED:
                 args.max_failures += result.failures
-            kept = f"to continue: {resumed(args)}" if store else "--store FILE would keep what is done"
-            print(f"pto-jax fuzz: {result.ended}; {kept}", file=sys.stderr)
+            note = f"to continue: {resumed(args)}" if store else "--store FILE would keep what is done"
+            print(f"pto-jax fuzz: {result.ended}; {note}", file=sys.stderr)
         print(summary(result.store, causes))
         if result.rate:
             print(f"rate: {result.rate:.1f} cases/s")

@@ -282,15 +282,15 @@ def plan_of_store(args: argparse.Namespace) -> Plan | None:
 
 def _check_machines(args: argparse.Namespace, plan: Plan, options: set[str]) -> None:
     """Raise ArgumentError for devices that nobody on the command line named, and for other machines."""
-    named = {f"{prefix}{getattr(args, dest)}" for dest, prefix in _MACHINES.items() if dest in options}
+    names = {f"{prefix}{getattr(args, dest)}" for dest, prefix in _MACHINES.items() if dest in options}
     theirs = {plan.reference, plan.tested}
     aliases = {"interpreter": "oracle"}
-    other = sorted({aliases.get(name, name) for name in named} - theirs)
+    other = sorted({aliases.get(name, name) for name in names} - theirs)
     if other:
         raise ArgumentError(
             f"got {other[0]} for the campaign in {args.store}", allowed=f"{plan.tested}, {plan.reference}"
         )
-    untrusted = sorted(name for name in theirs - named if is_device(name))
+    untrusted = sorted(name for name in theirs - names if is_device(name))
     if untrusted and not args.trust:
         raise ArgumentError(
             f"got {untrusted[0]} from {args.store} only, a command that is not executed",
@@ -315,8 +315,8 @@ def resumed(args: argparse.Namespace) -> str:
     """The command that continues a campaign: the store knows the rest."""
     words = ["pto-jax", "fuzz"]
     for action, value in given_options(args):
-        kept = action.dest in _INCIDENTAL - {"resume", "minutes"} or action.dest in _MACHINES
-        if not kept and not (action.dest == "failures" and PurePath(value).is_absolute()):
+        keeps = action.dest in _INCIDENTAL - {"resume", "minutes"} or action.dest in _MACHINES
+        if not keeps and not (action.dest == "failures" and PurePath(value).is_absolute()):
             continue
         if value is True:
             words.append(action.option_strings[0])

@@ -204,7 +204,7 @@ class DiffOptions:
                 raise errors.ArgumentError(f"--{name}: got {n}", allowed=f"{least} or more")
 
 
-def of_command(cls: type[T], args: argparse.Namespace, **given: Any) -> T:
+def of_command(cls: type[T], args: argparse.Namespace, **values: Any) -> T:
     """The dataclass ``cls`` of what is given, and of the arguments that have the names of its fields."""
     names = inspect.signature(cls).parameters
-    return cls(**{name: getattr(args, name) for name in names if hasattr(args, name)} | given)
+    return cls(**{name: getattr(args, name) for name in names if hasattr(args, name)} | values)

@@ -289,8 +289,8 @@ def run(options: RunOptions) -> None:
     if outputs is None:
         return
     arrays: dict[str, Any] = {str(name): np.asarray(outputs[name]) for name in kernel.outputs}
-    named = f"program: {example.summary if example else options.file}"
-    print(textwrap.fill(named, 96, subsequent_indent=" " * 9, break_on_hyphens=False, break_long_words=False))
+    title = f"program: {example.summary if example else options.file}"
+    print(textwrap.fill(title, 96, subsequent_indent=" " * 9, break_on_hyphens=False, break_long_words=False))
     print(f"         {instruction_counts(program)}")
     print(f"profile: {profile.name} ({profile.title}), numerics {options.numerics}")
     print(

@@ -232,16 +232,16 @@ def cost(
     (2575, 'doc_formula')
     """
     selected = api.resolve_profile(program, profile)
-    chosen = model_called(model, selected)
+    figures = model_called(model, selected)
     program = with_entry(program)
     function = entries.select_entry(program, entry)
     unknown = sorted(set(arguments or ()) - {value.name for value in function.args})
     if unknown:
         names = ", ".join(value.name for value in function.args) or "none"
         raise errors.ArgumentError(f"@{function.name}: got the argument {', '.join(unknown)}", allowed=names)
-    walk = _Walk(resolve(program, selected), chosen, selected)
+    walk = _Walk(resolve(program, selected), figures, selected)
     lines = walk.function(function, Entered(tuple((arguments or {}).items())), 1, ())
-    return CostReport(chosen.name, selected.name, tuple(lines), tuple(walk.notes))
+    return CostReport(figures.name, selected.name, tuple(lines), tuple(walk.notes))
 
 
 @dataclass
@@ -361,8 +361,8 @@ class _Walk:
     def figure(
         self, op: Op, declared: isa.Instruction, values: Mapping[str, Value], known: OperandFacts
     ) -> tuple[Figure, tuple[str, ...]]:
-        named = declared.sized_by if declared.destinations else tuple(o.name for o in declared.operands)
-        sized = next((n for n in named if n in values), named[-1])
+        names = declared.sized_by if declared.destinations else tuple(o.name for o in declared.operands)
+        sized = next((n for n in names if n in values), names[-1])
         value = values.get(sized)
         t = value.type if value is not None else None
         if value is None or not isinstance(t, TileType):

@@ -121,14 +121,14 @@ def rank(
     >>> [v.name for v in ranking.variants]
     ['8', '16']
     """
-    named = programs if isinstance(programs, Mapping) else {_name(p, i): p for i, p in enumerate(programs)}
-    if not named:
+    by_name = programs if isinstance(programs, Mapping) else {_name(p, i): p for i, p in enumerate(programs)}
+    if not by_name:
         raise ArgumentError("rank: got no programs", allowed="one or more")
     variants = []
-    for name, one in named.items():
+    for name, one in by_name.items():
         program = _program(one)
-        chosen = model or DEFAULT_MODELS.get(api.resolve_profile(program, profile).name)
-        report = cost(program, profile, chosen, entry=entry, arguments=arguments)
+        default = model or DEFAULT_MODELS.get(api.resolve_profile(program, profile).name)
+        report = cost(program, profile, default, entry=entry, arguments=arguments)
         if not is_number(report.serial):
             raise ArgumentError(
                 "rank: arguments: got arrays", allowed="numbers", fix="pto.cost.tune for a space"

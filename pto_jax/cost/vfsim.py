@@ -129,8 +129,8 @@ def figure(op: Op, waits: Mapping[str, int]) -> Figure:
     ports = "1 port" if measured.ports == 1 else f"{measured.ports} ports"
     after = {f"after {name}": cycles for name, cycles in waits.items()}
     terms = {"latency": measured.latency, "ports": measured.ports, **after}
-    shown = (f"{cycles} {name}" for name, cycles in after.items())
-    note = ", ".join((f"interval; latency {measured.latency}", ports, *shown))
+    counts = (f"{cycles} {name}" for name, cycles in after.items())
+    note = ", ".join((f"interval; latency {measured.latency}", ports, *counts))
     return Figure(VFSIM, measured.interval, terms, note=note)
 
 

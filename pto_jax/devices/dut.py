@@ -50,35 +50,37 @@ class Template:
     @classmethod
     def of(cls, text: str, needed: Sequence[str], allowed: Sequence[str] = ()) -> Template:
         """A command line that has all ``needed`` placeholders and no others but ``allowed`` ones."""
-        named = " ".join(f"{{{n}}}" for n in (*needed, *allowed))
+        fields = " ".join(f"{{{n}}}" for n in (*needed, *allowed))
         try:
             words = tuple(shlex.split(text))
             parsed = [part for w in words for part in string.Formatter().parse(w)]
         except ValueError as error:
-            raise ArgumentError(f"command {text!r}: {error}", allowed=f"words with {named}") from None
+            raise ArgumentError(f"command {text!r}: {error}", allowed=f"words with {fields}") from None
         if not words:
-            raise ArgumentError(f"command: got {text!r}", allowed=f"words with {named}")
-        used = frozenset(name for _, name, *_ in parsed if name is not None)
+            raise ArgumentError(f"command: got {text!r}", allowed=f"words with {fields}")
+        names = frozenset(name for _, name, *_ in parsed if name is not None)
         for _, name, form, conversion in parsed:
             if form or conversion:
                 raise ArgumentError(
                     f"command {text!r}: placeholder {{{name}}} with a conversion or format",
-                    allowed=f"{named}",
+                    allowed=f"{fields}",
                 )
-        if unknown := sorted(used - {*needed, *allowed}):
-            raise ArgumentError(f"command {text!r}: unknown placeholder {{{unknown[0]}}}", allowed=f"{named}")
-        if missing := [n for n in needed if n not in used]:
+        if unknown := sorted(names - {*needed, *allowed}):
+            raise ArgumentError(
+                f"command {text!r}: unknown placeholder {{{unknown[0]}}}", allowed=f"{fields}"
+            )
+        if missing := [n for n in needed if n not in names]:
             added = " ".join(f"{{{n}}}" for n in missing)
             raise ArgumentError(
                 f"command {text!r}: {added} is missing",
-                allowed=f"{named}",
+                allowed=f"{fields}",
                 fix=f"'{text} {added}'",
             )
         if shutil.which(words[0]) is None:
             raise ArgumentError(
                 f"command {text!r}: {words[0]}: no such command", allowed="an executable file"
             )
-        return cls(text, words, used)
+        return cls(text, words, names)
 
     def filled(self, values: Mapping[str, str]) -> list[str]:
         """The words of the command line with values for its placeholders."""

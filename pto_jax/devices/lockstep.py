@@ -125,8 +125,8 @@ _STATEMENTS = 1 << 14
 def case_id(table: Table, seed: int, index: int) -> str:
     """What identifies a program: a hash of table, seed, index and generator version."""
     opcodes = _digest(table)
-    named = f"{table.profile}:{table.rows}x{table.cols}:{opcodes}:{seed}:{index}:{programs.VERSION}"
-    return hashlib.sha256(named.encode()).hexdigest()[:16]
+    name = f"{table.profile}:{table.rows}x{table.cols}:{opcodes}:{seed}:{index}:{programs.VERSION}"
+    return hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
 @lru_cache(maxsize=8)
@@ -262,7 +262,7 @@ def register_words(tile: NDArray[Any], t: TileType) -> NDArray[np.uint32]:
 def tile_words(register: NDArray[np.uint32], t: TileType) -> NDArray[Any]:
     """The element words [rows, cols] of a tile held in a register."""
     needed = words_needed(t)
-    used = register[:needed]
+    words = register[:needed]
     if needed < t.elements:
-        used = np.stack([used & np.uint32(0xFF), used >> np.uint32(16)], -1)
-    return used.reshape(t.shape).astype(t.dtype.word)
+        words = np.stack([words & np.uint32(0xFF), words >> np.uint32(16)], -1)
+    return words.reshape(t.shape).astype(t.dtype.word)

@@ -65,9 +65,9 @@ def machine(text: str, dut_timeout: float = DUT_TIMEOUT) -> Target:
         return _device(kind, rest, dut_timeout)
     if kind in DEVICES:
         raise ArgumentError(f"{kind}: got no command", allowed="the command line of a device")
-    entry, shown = _WORDS.get(kind), one_line(text)
+    entry, label = _WORDS.get(kind), one_line(text)
     if entry is None:
-        raise ArgumentError(f"executor {shown}: unknown", allowed=f"{NAMES}", fix=nearest(kind, _WORDS))
+        raise ArgumentError(f"executor {label}: unknown", allowed=f"{NAMES}", fix=nearest(kind, _WORDS))
     words: list[str] = []
     profile: ProfileName | None = None
     for part in rest.split(":") if rest else ():
@@ -78,9 +78,9 @@ def machine(text: str, dut_timeout: float = DUT_TIMEOUT) -> Target:
             words.append(part)
         else:
             allowed = " ".join([*entry.words, *(PROFILE_NAMES if entry.profile else ())])
-            raise ArgumentError(f"executor {shown}: {part or 'nothing'} after {kind}", allowed=f"{allowed}")
+            raise ArgumentError(f"executor {label}: {part or 'nothing'} after {kind}", allowed=f"{allowed}")
     if kind == "profile" and profile is None:
-        raise ArgumentError(f"executor {shown}: got no profile", allowed=" ".join(PROFILE_NAMES))
+        raise ArgumentError(f"executor {label}: got no profile", allowed=" ".join(PROFILE_NAMES))
     target: Target = entry.make(words, profile)
     return target
 

@@ -426,9 +426,9 @@ def _attributes(line: str) -> list[Completion]:
 def _enumeration(word: str) -> str | None:
     """The members of the enumerations that a word names or belongs to."""
     plain = word.removeprefix("#pto.")
-    named = attributes.BY_MNEMONIC.get(plain)
+    entry = attributes.BY_MNEMONIC.get(plain)
     results = (
-        [named] if named is not None else [e for e in attributes.ENUMERATIONS if plain in map(e.word, e.cls)]
+        [entry] if entry is not None else [e for e in attributes.ENUMERATIONS if plain in map(e.word, e.cls)]
     )
     return "\n\n".join(f"`{e.mnemonic}`: {', '.join(map(e.word, e.cls))}" for e in results) or None
 

@@ -263,12 +263,12 @@ def _answer_edits(server: PtoServer) -> None:
         document, lines = server.document(uri), (params.range.start.line, params.range.end.line)
         made = []
         for diagnostic in document.diagnostics(server.settings):
-            shown = places.diagnostic(diagnostic)
-            if lines[0] <= shown.range.start.line <= lines[1]:
+            entry = places.diagnostic(diagnostic)
+            if lines[0] <= entry.range.start.line <= lines[1]:
                 for action in edits.actions(document, diagnostic, server.settings):
                     edit = lsp.WorkspaceEdit({uri: changes(uri, action.edits)})
                     kind = lsp.CodeActionKind.QuickFix
-                    made.append(lsp.CodeAction(action.title, kind=kind, diagnostics=[shown], edit=edit))
+                    made.append(lsp.CodeAction(action.title, kind=kind, diagnostics=[entry], edit=edit))
         return made
 
 

@@ -23,11 +23,11 @@ def _indexer_inputs(rng: np.random.Generator) -> Arrays:
     }
 
 
-def _indexer(given: Values) -> Arrays:
-    length, scores = int(given["length"]), matrix(given, "scores", 1, POSITIONS).copy()
-    q, keys = matrix(given, "q", HEADS, WIDTH, "f16"), matrix(given, "k_cache", POSITIONS, WIDTH, "f16")
+def _indexer(inputs: Values) -> Arrays:
+    length, scores = int(inputs["length"]), matrix(inputs, "scores", 1, POSITIONS).copy()
+    q, keys = matrix(inputs, "q", HEADS, WIDTH, "f16"), matrix(inputs, "k_cache", POSITIONS, WIDTH, "f16")
     votes = np.maximum(q @ keys[:length].T, 0)
-    scores[0, :length] = matrix(given, "gate", 1, HEADS) @ votes
+    scores[0, :length] = matrix(inputs, "gate", 1, HEADS) @ votes
     return {"scores": scores}
 
 
@@ -43,14 +43,14 @@ def _expert_inputs(rng: np.random.Generator) -> Arrays:
     }
 
 
-def _expert(given: Values) -> Arrays:
-    expert, pairs = int(given["expert"]), DEPTH // GROUP // 2
-    x = matrix(given, "x", TOKENS, DEPTH).reshape(TOKENS, -1, GROUP)
+def _expert(inputs: Values) -> Arrays:
+    expert, pairs = int(inputs["expert"]), DEPTH // GROUP // 2
+    x = matrix(inputs, "x", TOKENS, DEPTH).reshape(TOKENS, -1, GROUP)
     # The largest 8-bit float is 1.75 * 2^8: the largest element of a group has that exponent.
     scale = np.exp2(np.floor(np.log2(np.abs(x).max(2, keepdims=True))) - 8)
     codes = np.clip(x / scale, -448, 448).astype(dtype("f8e4m3").numpy).astype(np.float64)
-    w = matrix(given, "w", EXPERTS * DEPTH, WIDTH, "f8e4m3").reshape(EXPERTS, DEPTH, WIDTH)[expert]
-    scales = matrix(given, "w_scale", EXPERTS * pairs, 2 * WIDTH, "f8e8m0").reshape(-1, pairs, WIDTH, 2)
+    w = matrix(inputs, "w", EXPERTS * DEPTH, WIDTH, "f8e4m3").reshape(EXPERTS, DEPTH, WIDTH)[expert]
+    scales = matrix(inputs, "w_scale", EXPERTS * pairs, 2 * WIDTH, "f8e8m0").reshape(-1, pairs, WIDTH, 2)
     of_rows = scales[expert].transpose(0, 2, 1).reshape(-1, WIDTH).repeat(GROUP, 0)
     return {"y": (codes * scale).reshape(TOKENS, DEPTH) @ (w * of_rows)}
 
@@ -78,9 +78,9 @@ def _gemm_inputs(rng: np.random.Generator) -> Arrays:
     return {"a": a, "b": b, "c": zeros((128, 128))}
 
 
-def _gemm(given: Values) -> Arrays:
-    a, b = matrix(given, "a", 128, 512, "f16"), matrix(given, "b", 512, 128, "f16")
-    return {"c": matrix(given, "c", 128, 128) + a @ b}
+def _gemm(inputs: Values) -> Arrays:
+    a, b = matrix(inputs, "a", 128, 512, "f16"), matrix(inputs, "b", 512, 128, "f16")
+    return {"c": matrix(inputs, "c", 128, 128) + a @ b}
 
 
 def _ffn_inputs(rng: np.random.Generator) -> Arrays:
@@ -95,10 +95,10 @@ def _ffn_inputs(rng: np.random.Generator) -> Arrays:
     }
 
 
-def _ffn(given: Values) -> Arrays:
-    x = matrix(given, "x", 32, 64, "bf16")
-    gate, up = (x @ matrix(given, n, 64, 128, "bf16") for n in ("w_gate", "w_up"))
-    return {"y": (gate / (1 + np.exp(-gate)) * up) @ matrix(given, "w_down", 128, 64, "bf16")}
+def _ffn(inputs: Values) -> Arrays:
+    x = matrix(inputs, "x", 32, 64, "bf16")
+    gate, up = (x @ matrix(inputs, n, 64, 128, "bf16") for n in ("w_gate", "w_up"))
+    return {"y": (gate / (1 + np.exp(-gate)) * up) @ matrix(inputs, "w_down", 128, 64, "bf16")}
 
 
 def _flash_inputs(rng: np.random.Generator) -> Arrays:
@@ -106,8 +106,8 @@ def _flash_inputs(rng: np.random.Generator) -> Arrays:
     return {"q": q, "k": k, "v": v, "out": zeros((128, 64))}
 
 
-def _flash(given: Values) -> Arrays:
-    q, k, v = (matrix(given, n, 128, 64, "f16") for n in ("q", "k", "v"))
+def _flash(inputs: Values) -> Arrays:
+    q, k, v = (matrix(inputs, n, 128, 64, "f16") for n in ("q", "k", "v"))
     future = np.triu(np.ones((128, 128), bool), 1)
     return {"out": softmax(np.where(future, -np.inf, q @ k.T / 8)) @ v}
 
@@ -121,9 +121,9 @@ def _gqa_inputs(rng: np.random.Generator) -> Arrays:
     return {"q": normal(rng, (8, 64), "f16"), **caches, **scratch, "length": np.asarray(200)}
 
 
-def _gqa(given: Values) -> Arrays:
-    length, q = int(given["length"]), matrix(given, "q", 8, 64, "f16")
-    k, v = (matrix(given, n, 512, 64, "f16").reshape(2, 256, 64)[:, :length] for n in ("k_cache", "v_cache"))
+def _gqa(inputs: Values) -> Arrays:
+    length, q = int(inputs["length"]), matrix(inputs, "q", 8, 64, "f16")
+    k, v = (matrix(inputs, n, 512, 64, "f16").reshape(2, 256, 64)[:, :length] for n in ("k_cache", "v_cache"))
     return {"out": np.concatenate([softmax(q[4 * g : 4 * g + 4] @ k[g].T / 8) @ v[g] for g in range(2)])}
 
 
@@ -139,11 +139,11 @@ def _int8_inputs(rng: np.random.Generator) -> Arrays:
     }
 
 
-def _int8(given: Values) -> Arrays:
-    x, w = matrix(given, "x", 32, 128), matrix(given, "w", 128, 64)
+def _int8(inputs: Values) -> Arrays:
+    x, w = matrix(inputs, "x", 32, 128), matrix(inputs, "w", 128, 64)
     x_scale = np.maximum(np.abs(x).max(1, keepdims=True), 1e-20) / 127
     q = np.rint(x / x_scale)
-    return {"y": (q @ w) * x_scale * matrix(given, "w_scale", 1, 64)}
+    return {"y": (q @ w) * x_scale * matrix(inputs, "w_scale", 1, 64)}
 
 
 def _mx_inputs(rng: np.random.Generator) -> Arrays:
@@ -156,10 +156,10 @@ def _mx_inputs(rng: np.random.Generator) -> Arrays:
     }
 
 
-def _mx(given: Values) -> Arrays:
-    a, b = matrix(given, "a", 32, 128, "f8e4m3"), matrix(given, "b", 128, 64, "f8e4m3")
-    a_scale = matrix(given, "a_scale", 32, 4, "f8e8m0")
-    pairs = matrix(given, "b_scale", 2, 128, "f8e8m0").reshape(2, 64, 2)
+def _mx(inputs: Values) -> Arrays:
+    a, b = matrix(inputs, "a", 32, 128, "f8e4m3"), matrix(inputs, "b", 128, 64, "f8e4m3")
+    a_scale = matrix(inputs, "a_scale", 32, 4, "f8e8m0")
+    pairs = matrix(inputs, "b_scale", 2, 128, "f8e8m0").reshape(2, 64, 2)
     b_scale = pairs.transpose(0, 2, 1).reshape(4, 64)
     return {"c": (a * a_scale.repeat(32, 1)) @ (b * b_scale.repeat(32, 0))}
 
@@ -175,9 +175,9 @@ def _pipe_inputs(rng: np.random.Generator) -> Arrays:
     }
 
 
-def _pipe(given: Values) -> Arrays:
-    product = matrix(given, "x", 64, 128, "f16") @ matrix(given, "w", 128, 64)
-    return {"y": np.maximum(product * matrix(given, "w_scale", 1, 64) + matrix(given, "bias", 1, 64), 0)}
+def _pipe(inputs: Values) -> Arrays:
+    product = matrix(inputs, "x", 64, 128, "f16") @ matrix(inputs, "w", 128, 64)
+    return {"y": np.maximum(product * matrix(inputs, "w_scale", 1, 64) + matrix(inputs, "bias", 1, 64), 0)}
 
 
 MATRICES = (
@@ -242,8 +242,8 @@ def _softmax_inputs(rng: np.random.Generator) -> Arrays:
     return {"x": x, "y": zeros((45, 100)), "rows": np.asarray(45), "cols": np.asarray(100)}
 
 
-def _softmax(given: Values) -> Arrays:
-    return {"y": softmax(matrix(given, "x", int(given["rows"]), int(given["cols"])))}
+def _softmax(inputs: Values) -> Arrays:
+    return {"y": softmax(matrix(inputs, "x", int(inputs["rows"]), int(inputs["cols"])))}
 
 
 def _rmsnorm_inputs(rng: np.random.Generator) -> Arrays:
@@ -251,9 +251,9 @@ def _rmsnorm_inputs(rng: np.random.Generator) -> Arrays:
     return {**arguments, "y": zeros((64, 256), "bf16"), "eps": np.asarray(np.float32(1e-6))}
 
 
-def _rmsnorm(given: Values) -> Arrays:
-    x, gamma = matrix(given, "x", 64, 256, "bf16"), matrix(given, "gamma", 1, 256)
-    return {"y": x / np.sqrt((x * x).mean(1, keepdims=True) + float(given["eps"])) * gamma}
+def _rmsnorm(inputs: Values) -> Arrays:
+    x, gamma = matrix(inputs, "x", 64, 256, "bf16"), matrix(inputs, "gamma", 1, 256)
+    return {"y": x / np.sqrt((x * x).mean(1, keepdims=True) + float(inputs["eps"])) * gamma}
 
 
 def _topk_inputs(rng: np.random.Generator) -> Arrays:
@@ -261,8 +261,8 @@ def _topk_inputs(rng: np.random.Generator) -> Arrays:
     return {"logits": logits, "values": zeros((4, 16)), "positions": zeros((4, 16), "i32")}
 
 
-def _topk(given: Values) -> Arrays:
-    logits = matrix(given, "logits", 4, 512)
+def _topk(inputs: Values) -> Arrays:
+    logits = matrix(inputs, "logits", 4, 512)
     positions = np.argsort(-logits, axis=1, kind="stable")[:, :16]
     return {"values": np.take_along_axis(logits, positions, 1), "positions": positions}
 
@@ -271,9 +271,9 @@ def _reduction_inputs(rng: np.random.Generator) -> Arrays:
     return {"x": normal(rng, (200, 128)), "result": zeros((2,)), "rows": np.asarray(200)}
 
 
-def _reduction(given: Values) -> Arrays:
-    x = matrix(given, "x", int(given["rows"]), 128)
-    return {"result": matrix(given, "result", 1, 2) + np.array([x.sum(), (x * x).sum()])}
+def _reduction(inputs: Values) -> Arrays:
+    x = matrix(inputs, "x", int(inputs["rows"]), 128)
+    return {"result": matrix(inputs, "result", 1, 2) + np.array([x.sum(), (x * x).sum()])}
 
 
 VECTORS = (
@@ -314,8 +314,8 @@ def _add_inputs(rng: np.random.Generator) -> Arrays:
     return {"x": normal(rng, (64, 64)), "y": normal(rng, (64, 64)), "z": zeros((64, 64))}
 
 
-def _add(given: Values) -> Arrays:
-    return {"z": given["x"].reshape(-1)[:4096] + given["y"].reshape(-1)[:4096]}
+def _add(inputs: Values) -> Arrays:
+    return {"z": inputs["x"].reshape(-1)[:4096] + inputs["y"].reshape(-1)[:4096]}
 
 
 def _add_relu_inputs(rng: np.random.Generator) -> Arrays:
@@ -323,8 +323,8 @@ def _add_relu_inputs(rng: np.random.Generator) -> Arrays:
     return {"x": x, "y": y, "z": zeros((64, 128), "f16")}
 
 
-def _add_relu(given: Values) -> Arrays:
-    total = given["x"].reshape(-1)[:8192] + given["y"].reshape(-1)[:8192]
+def _add_relu(inputs: Values) -> Arrays:
+    total = inputs["x"].reshape(-1)[:8192] + inputs["y"].reshape(-1)[:8192]
     return {"z": np.minimum(np.maximum(total, 0), np.float32(65504)).astype(np.float16)}
 
 
@@ -333,9 +333,9 @@ def _masked_inputs(rng: np.random.Generator) -> Arrays:
     return {"x": x, "y": y, "rows": np.asarray(13), "cols": np.asarray(45)}
 
 
-def _masked(given: Values) -> Arrays:
-    rows, cols = int(given["rows"]), int(given["cols"])
-    x, y = (given[n].reshape(-1)[:3200].reshape(40, 80) for n in ("x", "y"))
+def _masked(inputs: Values) -> Arrays:
+    rows, cols = int(inputs["rows"]), int(inputs["cols"])
+    x, y = (inputs[n].reshape(-1)[:3200].reshape(40, 80) for n in ("x", "y"))
     window = np.s_[3 : 3 + rows, 5 : 5 + cols]
     expected = y.copy()
     expected[window] = np.maximum(x[window], 0) * np.float32(0.5)
@@ -347,10 +347,10 @@ def _chain_inputs(rng: np.random.Generator) -> Arrays:
     return {**arguments, "scale": np.asarray(np.float32(16)), "inverse": np.asarray(np.float32(0.0625))}
 
 
-def _chain(given: Values) -> Arrays:
-    half = (given["x"].reshape(-1)[:2048] * np.float32(given["scale"])).astype(np.float16)
+def _chain(inputs: Values) -> Arrays:
+    half = (inputs["x"].reshape(-1)[:2048] * np.float32(inputs["scale"])).astype(np.float16)
     q = np.clip(np.rint(half.astype(np.float32)), -128, 127).astype(np.int8)
-    return {"q": q, "y": q.astype(np.float32) * np.float32(given["inverse"])}
+    return {"q": q, "y": q.astype(np.float32) * np.float32(inputs["inverse"])}
 
 
 ELEMENTARY = (

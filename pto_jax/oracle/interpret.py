@@ -113,8 +113,8 @@ def run(  # noqa: PLR0913 - keywords
         for v in function.args
         if v.name in written
     }
-    named = zip(fragment_outputs(program), returned, strict=True) if program.fragment else ()
-    for name, operand in named:
+    pairs = zip(fragment_outputs(program), returned, strict=True) if program.fragment else ()
+    for name, operand in pairs:
         if isinstance(operand, TileRef):
             reference.gives(name, operand)
             outputs[name] = _tile(operand, reference)
@@ -160,15 +160,15 @@ def _arguments(function: ir.Function, values: Mapping[str, Any] | Sequence[Any])
         text = f"({', '.join(names)}{',' if len(names) == 1 else ''})"
         got = f"function {function.name}: got an array"
         raise ArgumentError(got, allowed="the arguments by name, or as a sequence", fix=text)
-    named = dict(values) if isinstance(values, Mapping) else dict(zip(names, values, strict=False))
+    by_name = dict(values) if isinstance(values, Mapping) else dict(zip(names, values, strict=False))
     count = len(values)
     optional = {n for n in names if n in BLOCK_NUMBERS}
-    if count > len(names) or not set(names) - optional <= set(named) <= set(names):
-        what = ", ".join(map(str, named)) if isinstance(values, Mapping) else f"{count} arguments"
+    if count > len(names) or not set(names) - optional <= set(by_name) <= set(names):
+        what = ", ".join(map(str, by_name)) if isinstance(values, Mapping) else f"{count} arguments"
         text = ", ".join(names)
         got = f"function {function.name}: got {what or 'nothing'}"
         raise ArgumentError(got, allowed=f"({text})", fix=f"({text}{',' if len(names) == 1 else ''})")
-    return {**dict.fromkeys(optional), **named}
+    return {**dict.fromkeys(optional), **by_name}
 
 
 _VIEWS = (ir.TensorViewType, ir.PartitionViewType, ir.MemRefType)

@@ -350,14 +350,14 @@ def _partial_arg(name: str) -> None:
         d = step.dtype()
         wins = FIRST_WINS[name][step.policy.profile.name]
         first = wins(decode(step.words("src0"), d), decode(step.words("src1"), d))
-        chosen = {}
+        places = {}
         for suffix in ("", "Idx"):
             names = (f"src0{suffix}", f"src1{suffix}")
             both = np.where(first, step.raw(names[0]), step.raw(names[1]))
-            chosen[f"dst{suffix}"] = choose(step, names, both)
+            places[f"dst{suffix}"] = choose(step, names, both)
         # Every source is read before a result is written, which may be one of them.
         rows, cols = step.region
-        for target, words in chosen.items():
+        for target, words in places.items():
             step.scatter(words, storage.map_of(step.type(target))[:rows, :cols], target)
 
 

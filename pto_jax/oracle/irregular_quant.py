@@ -150,11 +150,11 @@ def put_codes(step: Step, at: tuple[Array, Array], codes: Array) -> None:
     inside = (rows < t.rows) & (cols < t.cols * 2)
     rows, cols, codes = rows[inside], cols[inside], codes[inside]
     for half in (0, 1):
-        chosen = cols % 2 == half
-        place = storage.map_of(t)[rows[chosen], cols[chosen] // 2]
+        mask = cols % 2 == half
+        place = storage.map_of(t)[rows[mask], cols[mask] // 2]
         old = storage.read_words(*step.cells("dst", place))
-        kept = old & np.uint8(0xF0 if half == 0 else 0x0F)
-        step.scatter(kept | codes[chosen].astype(np.uint8) << np.uint8(4 * half), place)
+        other_half = old & np.uint8(0xF0 if half == 0 else 0x0F)
+        step.scatter(other_half | codes[mask].astype(np.uint8) << np.uint8(4 * half), place)
 
 
 def put_lanes(step: Step, name: str, at: tuple[Array, Array], words: Array) -> None:

@@ -77,8 +77,8 @@ def _choice(above: bool) -> Lane:
         if not d.is_float:
             return np.where(first, a, b)
         tie = a & b if above else a | b
-        chosen = np.where(x == y, tie, np.where(first, a, b))
-        return np.where(np.isnan(x) | np.isnan(y), d.word.type(d.canonical_nan), chosen)
+        result = np.where(x == y, tie, np.where(first, a, b))
+        return np.where(np.isnan(x) | np.isnan(y), d.word.type(d.canonical_nan), result)
 
     return choose
 
@@ -262,8 +262,8 @@ def _pick(call: MicroCall, words: Array, index: Array) -> tuple[Array, ...]:
 
 @lane_rule("vsqz")
 def _squeeze(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
-    kept = words[mask]
-    return (np.concatenate([kept, np.zeros(len(words) - len(kept), words.dtype)]),)
+    lanes = words[mask]
+    return (np.concatenate([lanes, np.zeros(len(words) - len(lanes), words.dtype)]),)
 
 
 @lane_rule("vusqz")
@@ -282,9 +282,9 @@ def _pack(call: MicroCall, words: Array) -> tuple[Array, ...]:
 def _unpack(call: MicroCall, words: Array, part: Array) -> tuple[Array, ...]:
     source, target = element(call.types[0]), element(call.results[0])
     half = len(words) // 2
-    chosen = words[half:] if int(part) else words[:half]
+    half_words = words[half:] if int(part) else words[:half]
     signed = np.dtype(f"{'i' if call.name == 'vsunpack' else 'u'}{source.word_bits // 8}")
-    return (chosen.view(signed).astype(target.word),)
+    return (half_words.view(signed).astype(target.word),)
 
 
 @lane_rule("vbitcast")
@@ -300,8 +300,8 @@ def _broadcast(call: MicroCall, value: Array) -> tuple[Array, ...]:
 
 @lane_rule("vdup")
 def _duplicate(call: MicroCall, source: Array, mask: Array) -> tuple[Array, ...]:
-    chosen = source.reshape(-1)[-1 if call.attributes.get("position") == "HIGHEST" else 0]
-    return (zeroed(mask, np.full(len(mask), chosen).astype(element(call.results[0]).word)),)
+    word = source.reshape(-1)[-1 if call.attributes.get("position") == "HIGHEST" else 0]
+    return (zeroed(mask, np.full(len(mask), word).astype(element(call.results[0]).word)),)
 
 
 @lane_rule("vci")

@@ -84,10 +84,10 @@ def write_words(memory: Array, positions: Array, words: Array, d: DType, address
         _typed(memory, d, address)[positions] = words
         return
     for half in (0, 1):
-        chosen = (positions & 1) == half
-        at = address + (positions[chosen] >> 1)
+        mask = (positions & 1) == half
+        at = address + (positions[mask] >> 1)
         keep = memory[at] & np.uint8(0xF0 >> (4 * half))
-        memory[at] = keep | ((words[chosen] & 15) << (4 * half)).astype(np.uint8)
+        memory[at] = keep | ((words[mask] & 15) << (4 * half)).astype(np.uint8)
 
 
 def elements_of(view: View) -> Array:

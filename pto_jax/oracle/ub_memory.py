@@ -132,15 +132,15 @@ def _stored(dist: str, lane: int) -> tuple[Array, Array]:
     if name == "1PT":
         return _BYTES[:bits], np.full(bits, -1)
     kept = bits // 4 if name == "PK4" else bits // 2
-    chosen = _BYTES[_BYTES % bits < kept]
-    return chosen, chosen // bits * bits
+    order = _BYTES[_BYTES % bits < kept]
+    return order, order // bits * bits
 
 
 @memory_rule("vsts")
 def _store(call: MicroCall, memory: Memory, value: Any, base: Any, offset: Any, mask: Any) -> tuple[()]:
-    chosen, governed = _stored(str(call.attributes["dist"]), _lane_bytes(call))
+    order, governed = _stored(str(call.attributes["dist"]), _lane_bytes(call))
     active = (governed < 0) | mask[governed]
-    memory.write(base, np.flatnonzero(active), _bytes(value)[chosen[active]])
+    memory.write(base, np.flatnonzero(active), _bytes(value)[order[active]])
     return ()
 
 
@@ -266,8 +266,8 @@ def _span(group: int, size: int) -> Array:
 def _merge(call: MicroCall, memory: Memory, dst: Any, count: Any, config: Any, **sources: Any) -> tuple[()]:
     d, lists = dst.dtype, []
     for k in range(LISTS):
-        chosen = int(config) >> 8 + k & 1
-        length = (int(count) >> 16 * k & 0xFFFF) if chosen else 0
+        flag = int(config) >> 8 + k & 1
+        length = (int(count) >> 16 * k & 0xFFFF) if flag else 0
         words = memory.read(sources[f"src{k}"], np.arange(length * RECORD)).view(d.word)
         lists.append(Records(words, d))
     total = sum(len(one.records) for one in lists)

@@ -221,8 +221,8 @@ def _written(memory: Memory, dest: Any, at: Array, value: Array, mask: Array | N
     """Lanes, of which an element of the pointer's type has the low bits."""
     size = dest.dtype.storage_bits // 8
     data = np.ascontiguousarray(value.astype(f"u{size}")).view(np.uint8).reshape(-1, size)
-    chosen = slice(None) if mask is None else np.flatnonzero(mask)
-    memory.write(dest, at[chosen, None] + np.arange(size), data[chosen])
+    places = slice(None) if mask is None else np.flatnonzero(mask)
+    memory.write(dest, at[places, None] + np.arange(size), data[places])
     return ()
 
 

@@ -139,11 +139,11 @@ def _signature(op: Op) -> tuple[object, ...]:
 
 def _pairs(old: Program, new: Program) -> list[tuple[Function, Function]]:
     """Functions of the same name; the only ones of both whatever their names."""
-    named = {f.name: f for f in new.functions if not f.external}
+    by_name = {f.name: f for f in new.functions if not f.external}
     mine = [f for f in old.functions if not f.external]
-    if len(mine) == len(named) == 1:
-        return [(mine[0], next(iter(named.values())))]
-    return [(f, named[f.name]) for f in mine if f.name in named]
+    if len(mine) == len(by_name) == 1:
+        return [(mine[0], next(iter(by_name.values())))]
+    return [(f, by_name[f.name]) for f in mine if f.name in by_name]
 
 
 class _Same:

@@ -274,9 +274,9 @@ class Clocks:
                     continue
                 if last.use.pipe == Pipe.S and last.epoch <= self._written_back.get(use.core, 0):
                     continue
-                seen = agent < len(visible) and visible[agent] >= last.epoch
+                visible_before = agent < len(visible) and visible[agent] >= last.epoch
                 cached, complete = last.use.pipe == Pipe.S, clock[agent] >= last.epoch
-                if cached or not complete or (write and not seen):
+                if cached or not complete or (write and not visible_before):
                     key = (id(last.use.op), id(use.op), last.use.pipe, Pipe.S)
                     state: Announced = "cached" if cached else "drained" if complete else "open"
                     self.races.setdefault(key, Race(last.use, use, state))

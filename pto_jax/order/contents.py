@@ -132,12 +132,12 @@ class ContentsRun(CourseRun):
         executed = self.machine.executed
         operands = executed.operands if executed is not None and executed.op is op else {}
         self.sources = []
-        given = {n.name: operands[n.name] if n.name in operands else scope.find(n.value) for n in named}
+        before = {n.name: operands[n.name] if n.name in operands else scope.find(n.value) for n in named}
         self.came_to.add(id(op))
-        if not self.is_unchanged(op, given, operands):
+        if not self.is_unchanged(op, before, operands):
             for write in (False, True):
                 for n in (n for n in named if n.write == write):
-                    self.used(op, n, given[n.name])
+                    self.used(op, n, before[n.name])
         return iter(())
 
     def bytes_of(self, op: Op) -> Iterator[Use]:

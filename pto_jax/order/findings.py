@@ -477,7 +477,7 @@ class _Verdict:
 
     def outside(self) -> Iterator[Finding]:
         """Numbers of flags that no pipe has, where a number of the program says them."""
-        places = {key: seen for run in self.runs for key, seen in run.signals.outside.items()}
+        places = {key: entry for run in self.runs for key, entry in run.signals.outside.items()}
         sure = not any(run.guesses.used for run in self.runs)
         for op, number in places.values():
             yield _outside(op, number, "error" if sure else "warning")
@@ -567,8 +567,8 @@ def hangs(judged: Judged) -> Iterator[Finding]:
         order = effects.traits_of(op).order
         if order is None or order.through not in ("flag", "event", "pipe"):
             continue
-        named = effects.pipe_named(op.attrs.get("pipe", op.attrs.get("op_type")))
-        ends = (named,) if order.through == "pipe" else effects.ends_of(op)
+        pipe = effects.pipe_named(op.attrs.get("pipe", op.attrs.get("op_type")))
+        ends = (pipe,) if order.through == "pipe" else effects.ends_of(op)
         foreign = [
             p
             for p in ends

@@ -102,8 +102,8 @@ def choices(op: Op) -> tuple[int | None, ...]:
 
 def arm_of(op: Op, number: int) -> Arm:
     """What a number chooses."""
-    named = choices(op)
-    return id(op), number if number in named else None
+    arms = choices(op)
+    return id(op), number if number in arms else None
 
 
 def _cases(op: Op) -> tuple[int, ...]:

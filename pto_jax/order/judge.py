@@ -194,8 +194,8 @@ def listing(resolved: ResolvedProgram, function: Function, arguments: Mapping[st
 
 def _further(arguments: int) -> Iterator[Course]:
     """More courses: small arguments beside sizes that are loaded, then numbers by chance."""
-    for i, (given, size) in enumerate(product((0, 1), _SIZES[-2:])):
-        numbers = (given,) * arguments + (size,) * _LOADED
+    for i, (flag, size) in enumerate(product((0, 1), _SIZES[-2:])):
+        numbers = (flag,) * arguments + (size,) * _LOADED
         yield Course(numbers, (i % 2 == 0,), FURTHER + _FURTHER + i)
     random = Random(0)
     for i in range(_FURTHER):
@@ -233,8 +233,8 @@ def assumptions(program: Program) -> Iterator[Course]:
 
 def _has_conditions(program: Program) -> bool:
     """Whether conditions come from elsewhere than from numbers."""
-    given = any(_is_condition(a) for f in program.functions for a in f.args)
-    return given or any(
+    conditions = any(_is_condition(a) for f in program.functions for a in f.args)
+    return conditions or any(
         _is_condition(v) for op in program.walk() if not op.name.startswith("arith.cmpi") for v in op.results
     )
 

@@ -96,8 +96,8 @@ class OrderMachine(NoStorage):
         return results_of(op, operation, call, numbers, results, self.after | own)
 
     def _number(self, value: Operand) -> int | None:
-        kept = value is None or isinstance(value, TileRef | View | Pointer | LocalPointer | Register | tuple)
-        return None if kept else self.known(value)
+        plain = value is None or isinstance(value, TileRef | View | Pointer | LocalPointer | Register | tuple)
+        return None if plain else self.known(value)
 
     def _first_byte(self, pointer: Operand) -> tuple[Space, int] | None:
         """The memory and the byte that a pointer is at; None where they are not known."""

@@ -71,8 +71,8 @@ def _operands(resolved: ResolvedOp, traits: Traits, phase: Phase) -> Iterator[Na
     op = resolved.op
     indexed = {e.operand for e in traits.effects if e.indexed and e.resource == "global"}
     adds = op.attrs.get("atomicType") == AtomicType.ATOMIC_ADD
-    named = ((False, name) for name in phase.reads), ((True, name) for name in phase.writes)
-    for write, name in chain(*named):
+    names = ((False, name) for name in phase.reads), ((True, name) for name in phase.writes)
+    for write, name in chain(*names):
         value = resolved.values.get(name)
         if value is not None and name not in indexed:
             yield Named(name, value, str(value), write, write and adds)

@@ -132,8 +132,8 @@ class Walk(Interpreter):
 
     def steers(self, op: Op, scope: Scope) -> Sequence[Operand]:
         """The numbers that say how often the regions of an operation execute."""
-        named = [v for name in ("lb", "ub", "step") for v in op.group(name)] or op.ins[:1]
-        return [scope.find(v) for v in named]
+        bounds = [v for name in ("lb", "ub", "step") for v in op.group(name)] or op.ins[:1]
+        return [scope.find(v) for v in bounds]
 
     def single(self, op: Op, scope: Scope, known: Known) -> Steps[None]:
         """An operation that is no loop; what nothing executes gives results of which nothing is known."""
@@ -310,8 +310,8 @@ class CourseRun:
             for core in cores:
                 if len(cores) == 1 or kind is None or core.kind == kind:
                     walk = Walk(self, core, shared, prefix(number))
-                    given = self.of_core(function, operands, core, number, count)
-                    running[core] = walk.function(function, given, Scope())
+                    values = self.of_core(function, operands, core, number, count)
+                    running[core] = walk.function(function, values, Scope())
                     self.member(prefix(number), core.name)
             blocks[number] = shared, running
         try:

@@ -86,9 +86,9 @@ class _Watching(ReferenceMachine):
         start = part.ctypes.data - self.plain[name].ctypes.data
         if not 0 <= start <= len(self.plain[name]) - part.nbytes:
             return
-        chosen = np.zeros(part.shape, bool)
-        chosen[key] = True
-        at = start + np.flatnonzero(np.repeat(chosen.reshape(-1), part.itemsize))
+        mask = np.zeros(part.shape, bool)
+        mask[key] = True
+        at = start + np.flatnonzero(np.repeat(mask.reshape(-1), part.itemsize))
         before = self.by[name][at]
         self.twice[name][at] |= (before >= 0) & (before != self.executed)
         self.by[name][at], self.block[name][at] = self.executed, self.number

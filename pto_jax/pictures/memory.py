@@ -331,9 +331,9 @@ def _levels(canvas: Canvas, plot: Plot, y: Callable[[float], float], *, scaled: 
         canvas.text(_LEFT + width - 4, line + 12, "capacity, not to scale", "soft small", anchor="end")
     canvas.text(_LEFT - 5, line + 4, size_text(plot.capacity), "bad small", anchor="end")
     canvas.text(_LEFT - 5, y(0) + 2, "0", "soft small", anchor="end")
-    used = plot.top
-    if abs(y(used) - line) > 11 and used:
-        canvas.text(_LEFT - 5, y(used) + 4, size_text(used), "soft small", anchor="end")
+    bottom = plot.top
+    if abs(y(bottom) - line) > 11 and bottom:
+        canvas.text(_LEFT - 5, y(bottom) + 4, size_text(bottom), "soft small", anchor="end")
 
 
 def _axis(canvas: Canvas, plot: Plot, step: float, y0: float) -> float:
@@ -374,17 +374,17 @@ def _axis(canvas: Canvas, plot: Plot, step: float, y0: float) -> float:
 def _key(canvas: Canvas, plots: Sequence[Plot], y: float) -> float:
     """What the colours mean, as far as they occur; where the picture ends."""
     bars = [(plot, bar) for plot in plots for bar in plot.bars]
-    shown = [("first", "first use of the bytes")]
+    entries = [("first", "first use of the bytes")]
     if any(bar.reused for _, bar in bars):
-        shown.append(("reuse", "bytes used again"))
+        entries.append(("reuse", "bytes used again"))
     if any(bar.end > plot.capacity for plot, bar in bars):
-        shown.append(("over", "beyond the capacity"))
+        entries.append(("over", "beyond the capacity"))
     if any(plot.extra for plot in plots):
-        shown.append(("outside", "pipe slots, scratch, calls"))
+        entries.append(("outside", "pipe slots, scratch, calls"))
     fixed = sum(bar.tile.address is not None for _, bar in bars)
     how = "others by first fit" if fixed else "places by first fit"
     how = f"addresses of the program{f', {how}' if fixed < len(bars) else ''}" if fixed else how
     tight = [plot for plot, bar in bars if plot.peak[0] <= plot.capacity < bar.end]
     if tight:
         how += f"; a plan of {_of(tight[0])} exists"
-    return canvas.legend([*shown, ("", how)], y) + 4
+    return canvas.legend([*entries, ("", how)], y) + 4

@@ -386,8 +386,8 @@ class _Execution:
         """Flags, events, buffer tokens and flags between cores."""
         op = step.op
         source, target = ends_of(op)
-        named = next((v for v in op.attrs.values() if isinstance(v, Pipe | PipeEventType)), None)
-        own = pipe_named(named) or Pipe.S
+        pipe = next((v for v in op.attrs.values() if isinstance(v, Pipe | PipeEventType)), None)
+        own = pipe_named(pipe) or Pipe.S
         event = op.attrs.get("event", op.attrs.get("buf_id", op.attrs.get("id")))
         number: Hashable = step.number if event is None and step.op.ins else event
         between = through in ("core", "cores")
@@ -423,8 +423,8 @@ class _Execution:
         """Execute an instruction on its pipe."""
         row, function = Row(core, pipe_of(op)), self.functions[id(op)]
         self.hold(row, after)
-        used = [] if self.written[function.name] else list(self.data(function, op))
-        for (key, where), write in used:
+        accesses = [] if self.written[function.name] else list(self.data(function, op))
+        for (key, where), write in accesses:
             for (other, wrote, _), token in self.uses[key].items():
                 if (write or wrote) and (where is None or other is None or where.overlaps(other)):
                     self.hold(row, token)
@@ -434,7 +434,7 @@ class _Execution:
         self.found.runs.append(Run(op.name, row, start, end, known is not None, op.span))
         self.found.waits += [Wait(source, number) for source in dict.fromkeys(self.pending.pop(row, ()))]
         self.ready[row] = _Token(end, number)
-        for (key, where), write in used:
+        for (key, where), write in accesses:
             self.uses[key][where, write, row] = self.ready[row]
 
     def data(self, function: Function, op: Op) -> Iterator[tuple[_Data, bool]]:

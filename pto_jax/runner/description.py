@@ -100,12 +100,12 @@ class _Reader:
         raise FileError(f"{self.path}: {place}: got {actual!r}", allowed=f"{allowed}")
 
     def step(self, entry: Any) -> Step:
-        given = self.object("the description", entry, ("launches", "buffers", "profile"))
-        launches = given.get("launches")
+        entries = self.object("the description", entry, ("launches", "buffers", "profile"))
+        launches = entries.get("launches")
         if not isinstance(launches, list) or not launches:
             self.fail("launches", launches, "a list of one launch or more")
-        buffers = self.object("buffers", given.get("buffers", {}), None)
-        profile = given.get("profile")
+        buffers = self.object("buffers", entries.get("buffers", {}), None)
+        profile = entries.get("profile")
         if profile is not None and profile not in PROFILE_NAMES:
             self.fail("profile", profile, ", ".join(PROFILE_NAMES))
         return Step(
@@ -124,22 +124,22 @@ class _Reader:
         return entry
 
     def launch(self, place: str, found: Any) -> Launch:
-        given = self.object(place, found, ("kernel", "arguments", "blocks", "entry"))
-        kernel, entry, blocks = given.get("kernel"), given.get("entry"), given.get("blocks", 1)
+        entries = self.object(place, found, ("kernel", "arguments", "blocks", "entry"))
+        kernel, entry, blocks = entries.get("kernel"), entries.get("entry"), entries.get("blocks", 1)
         if not isinstance(kernel, str):
             self.fail(f"{place}.kernel", kernel, "the name of a file")
         if entry is not None and not isinstance(entry, str):
             self.fail(f"{place}.entry", entry, "the name of a function")
         if not is_number(blocks, 1, MAX_LAUNCH):
             self.fail(f"{place}.blocks", blocks, f"a number from 1 to {MAX_LAUNCH}")
-        listed = given.get("arguments")
+        listed = entries.get("arguments")
         if isinstance(listed, list):
             parts = [self.argument(f"{place}.arguments[{i}]", a) for i, a in enumerate(listed)]
             return Launch(kernel, parts, blocks, entry)
-        named = self.object(f"{place}.arguments", listed, None)
+        arguments = self.object(f"{place}.arguments", listed, None)
         return Launch(
             kernel,
-            {name: self.argument(f"{place}.arguments.{name}", a) for name, a in named.items()},
+            {name: self.argument(f"{place}.arguments.{name}", a) for name, a in arguments.items()},
             blocks,
             entry,
         )
@@ -149,19 +149,19 @@ class _Reader:
             return Part(entry)
         if isinstance(entry, int | float):
             return entry
-        given = self.object(place, entry, ("buffer", "offset"))
-        buffer, offset = given.get("buffer"), given.get("offset", 0)
+        entries = self.object(place, entry, ("buffer", "offset"))
+        buffer, offset = entries.get("buffer"), entries.get("offset", 0)
         if not isinstance(buffer, str) or not is_number(offset, 0):
             self.fail(place, entry, 'a buffer, {"buffer": name, "offset": elements}, or a number')
         return Part(buffer, offset)
 
     def buffer(self, place: str, entry: Any) -> tuple[DType, tuple[int, ...]]:
-        given = self.object(place, entry, ("shape", "type"))
-        shape = given.get("shape")
+        entries = self.object(place, entry, ("shape", "type"))
+        shape = entries.get("shape")
         if not isinstance(shape, list) or not all(is_number(n, 1) for n in shape):
             self.fail(f"{place}.shape", shape, "a list of extents")
         try:
-            return dtype(given.get("type", "f32")), tuple(shape)
+            return dtype(entries.get("type", "f32")), tuple(shape)
         except ArgumentError as error:
             raise FileError(f"{self.path}: {place}.type: {error}") from None
 
@@ -185,17 +185,17 @@ def read_plan(
     ``profile``. FileError for a file that cannot be read or says something else.
     """
     description, plan = _described(path), _Plan(Path(path))
-    given = plan.object("the plan", description, _PLAN)
-    count = ranks if ranks is not None else given.get("ranks")
+    entries = plan.object("the plan", description, _PLAN)
+    count = ranks if ranks is not None else entries.get("ranks")
     if not isinstance(count, int) or isinstance(count, bool):
         plan.fail("ranks", count, "a number, or --ranks N")
-    listed, profile = given.get("launches"), given.get("profile")
+    listed, profile = entries.get("launches"), entries.get("profile")
     if not isinstance(listed, list) or not listed:
         plan.fail("launches", listed, "a list of one launch or more")
     if profile is not None and profile not in PROFILE_NAMES:
         plan.fail("profile", profile, ", ".join(PROFILE_NAMES))
     sequence = [plan.launch(f"launches[{i}]", one, count, profile) for i, one in enumerate(listed)]
-    shared = plan.names("shared", given.get("shared", []))
+    shared = plan.names("shared", entries.get("shared", []))
     with plan.placed():
         return launches(sequence, count, shared=shared, schedule=schedule, moves=moves)
 
@@ -224,20 +224,20 @@ class _Plan:
         """A kernel with what its arguments are, or a meeting of all ranks."""
         if found == BARRIER:
             return host_barrier
-        given = self.object(place, found, _LAUNCH)
-        kernel, blocks = given.get("kernel"), given.get("blocks", 1)
+        entries = self.object(place, found, _LAUNCH)
+        kernel, blocks = entries.get("kernel"), entries.get("blocks", 1)
         if not isinstance(kernel, str):
             self.fail(f"{place}.kernel", kernel, f"the name of a file, or {BARRIER!r} for the launch")
         if not isinstance(blocks, int) or isinstance(blocks, bool) or blocks < 1:
             self.fail(f"{place}.blocks", blocks, "a number of 1 or more")
-        arguments = self.object(f"{place}.arguments", given.get("arguments", {}), ())
-        shared = self.names(f"{place}.shared", given.get("shared", []))
-        context = self.object(f"{place}.context", given.get("context", {}), ())
-        peers = self.peers(place, given.get("peers", {}))
+        arguments = self.object(f"{place}.arguments", entries.get("arguments", {}), ())
+        shared = self.names(f"{place}.shared", entries.get("shared", []))
+        context = self.object(f"{place}.context", entries.get("context", {}), ())
+        peers = self.peers(place, entries.get("peers", {}))
         program = load(self.path.parent / kernel)
         with self.placed(f"{place}: "):
             compiled = compile_program(
-                program, profile, given.get("entry"), grid=blocks, partial_launch=True, warn=False,
+                program, profile, entries.get("entry"), grid=blocks, partial_launch=True, warn=False,
                 ranks=ranks, shared=shared, context=context, peers=peers, engine="interpreter",
             )  # fmt: skip
         return compiled, arguments
@@ -252,8 +252,8 @@ class _Plan:
 
     def peers(self, place: str, entry: Any) -> Mapping[str, Any]:
         """Arguments that are parts of other ranks: ``["x", 1]`` or ``["x", [1, 0]]``."""
-        given = self.object(f"{place}.peers", entry, ())
-        for name, one in given.items():
+        entries = self.object(f"{place}.peers", entry, ())
+        for name, one in entries.items():
             if not isinstance(one, list) or len(one) != 2:
                 self.fail(f"{place}.peers.{name}", one, '["x", R] or ["x", [R, ...]]')
-        return {name: tuple(one) for name, one in given.items()}
+        return {name: tuple(one) for name, one in entries.items()}

@@ -98,11 +98,11 @@ def _used(step: Step, state: Mapping[str, Array]) -> None:
     """A warning for an array that no launch uses, where it may be a misspelt name."""
     listed = (launch.arguments for launch in step.launches)
     parts = [p for a in listed for p in (a.values() if isinstance(a, Mapping) else a)]
-    used = {p if isinstance(p, str) else p.buffer for p in parts if isinstance(p, str | Part)}
+    names = {p if isinstance(p, str) else p.buffer for p in parts if isinstance(p, str | Part)}
     for name in state:
-        near = "" if name in used else nearest(name, used - set(state))
+        near = "" if name in names else nearest(name, names - set(state))
         if near:
-            got, allowed = f"buffer {name!r}: no launch uses it", ", ".join(sorted(used))
+            got, allowed = f"buffer {name!r}: no launch uses it", ", ".join(sorted(names))
             warnings.warn(PtoWarning(objection(got, allowed, near)), stacklevel=3)
 
 
@@ -173,10 +173,10 @@ def _called(
     """The calls of one launch: one, or one for each block that its arguments name."""
     calls = product(range(launch.blocks), range(_subblocks(kernel))) if _asks(kernel) else ((0, 0),)
     for block, core in calls:
-        given = {n: _value(f"{place}: argument {n}", kernel, n, p, state) for n, p in parts.items()}
+        arguments = {n: _value(f"{place}: argument {n}", kernel, n, p, state) for n, p in parts.items()}
         numbers = {BLOCK: block, BLOCKS: launch.blocks, SUBBLOCK: core}
-        given |= {a.name: np.int32(numbers[a.name]) for a in kernel.arguments if a.name in numbers}
-        outputs = _execute(kernel, given, executor)
+        arguments |= {a.name: np.int32(numbers[a.name]) for a in kernel.arguments if a.name in numbers}
+        outputs = _execute(kernel, arguments, executor)
         for name, part in written.items():
             flat = state[part.buffer].reshape(-1)
             made = np.asarray(outputs[name]).reshape(-1)
@@ -213,14 +213,14 @@ def _arguments(place: str, kernel: Kernel, launch: Launch) -> dict[str, Part | f
     """What each argument is given, but for those that say which block is executed."""
     expected = [a.name for a in kernel.arguments if a.name not in (BLOCK, BLOCKS, SUBBLOCK)]
     listed = launch.arguments
-    given = dict(listed) if isinstance(listed, Mapping) else dict(zip(expected, listed, strict=False))
+    arguments = dict(listed) if isinstance(listed, Mapping) else dict(zip(expected, listed, strict=False))
     count = len(listed)
-    if count != len(expected) or set(given) != set(expected):
+    if count != len(expected) or set(arguments) != set(expected):
         got = ", ".join(listed) if isinstance(listed, Mapping) else f"{count}"
-        fix = json.dumps({"arguments": {n: _described(given.get(n, "...")) for n in expected}})[1:-1]
+        fix = json.dumps({"arguments": {n: _described(arguments.get(n, "...")) for n in expected}})[1:-1]
         allowed = f"{len(expected)}: {', '.join(expected)}"
         raise ArgumentError(f"{place}: arguments: got {got}", allowed=allowed, fix=fix)
-    return given
+    return arguments
 
 
 def _described(part: Part | float | str) -> object:

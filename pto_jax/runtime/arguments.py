@@ -110,9 +110,9 @@ def with_scalars(program: Program, function: Function, values: Mapping[str, Any]
     callers = [f.name for f in program.functions for op in f.walk() if called(program, op) is function]
     if constants and callers:
         raise ArgumentError(f"scalars: {function.name} is called by {callers[0]}", allowed="an entry alone")
-    kept = tuple(a for a in function.args if a.name not in values)
+    rest = tuple(a for a in function.args if a.name not in values)
     body = replace(function.body, ops=(*constants, *function.body.ops))
-    fixed = replace(function, args=kept, body=body)
+    fixed = replace(function, args=rest, body=body)
     return replace(program, functions=tuple(fixed if f is function else f for f in program.functions))
 
 

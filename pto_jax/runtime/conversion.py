@@ -88,8 +88,8 @@ def _narrowing(x: Any, dtype: DType) -> str:
     narrow, wide = np.dtype(x.dtype), interchange.before_narrowing(x)
     if dtype.bits != 64 or narrow.kind not in "iu" or narrow.itemsize != 4:
         return ""
-    seen = f" ({wide.dtype.name} given under vmap)" if wide is not None else ""
-    return f"; JAX narrows 64-bit arrays unless jax_enable_x64 is set{seen}; {_X64}"
+    note = f" ({wide.dtype.name} given under vmap)" if wide is not None else ""
+    return f"; JAX narrows 64-bit arrays unless jax_enable_x64 is set{note}; {_X64}"
 
 
 def _converted(x: Any, dtype: DType, what: str, expected: str = "") -> np.ndarray[Any, Any]:

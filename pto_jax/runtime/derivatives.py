@@ -49,13 +49,13 @@ def _tied(name: str, outputs: dict[str, Array], arguments: dict[str, Array]) -> 
 @partial(_tied.defjvp, symbolic_zeros=True)
 def _tied_jvp(name: str, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
     outputs = primals[0]
-    used = {n: t for n, t in tangents[1].items() if not isinstance(t, SymbolicZero)}
+    nonzero = {n: t for n, t in tangents[1].items() if not isinstance(t, SymbolicZero)}
 
     def tangent(output: Array) -> Array:
-        if not used:
+        if not nonzero:
             return jnp.zeros_like(output)
         tangents: Array = _undefined.bind(
-            *used.values(), aval=jax.typeof(output), name=name, arguments=tuple(used)
+            *nonzero.values(), aval=jax.typeof(output), name=name, arguments=tuple(nonzero)
         )
         return tangents
 

@@ -111,14 +111,14 @@ def _smaller(sample: Sample) -> Iterator[Sample]:
     choices = [[n] if n == 1 else [s for s in _SIZES if least <= s <= n] for n in (*axes[0], *axes[1])]
     cut = len(axes[0])
 
-    def cost(chosen: tuple[int, ...]) -> tuple[object, ...]:
-        rows, cols = dict(zip(axes[0], chosen, strict=False)), dict(zip(axes[1], chosen[cut:], strict=True))
-        parts = (chosen[:cut], chosen[cut:])
-        kept = least == 1 or all(part == tuple(sorted(set(part))) for part in parts)
-        return not kept, sum(rows[t.rows] * cols[t.cols] for t in tiles), chosen
+    def cost(sizes: tuple[int, ...]) -> tuple[object, ...]:
+        rows, cols = dict(zip(axes[0], sizes, strict=False)), dict(zip(axes[1], sizes[cut:], strict=True))
+        parts = (sizes[:cut], sizes[cut:])
+        ordered = least == 1 or all(part == tuple(sorted(set(part))) for part in parts)
+        return not ordered, sum(rows[t.rows] * cols[t.cols] for t in tiles), sizes
 
-    for chosen in sorted(product(*choices), key=cost)[:_COMBINATIONS]:
-        rows, cols = dict(zip(axes[0], chosen, strict=False)), dict(zip(axes[1], chosen[cut:], strict=True))
+    for sizes in sorted(product(*choices), key=cost)[:_COMBINATIONS]:
+        rows, cols = dict(zip(axes[0], sizes, strict=False)), dict(zip(axes[1], sizes[cut:], strict=True))
         yield replace(sample, types={k: _resized(t, rows, cols) for k, t in sample.types.items()})
 
 
@@ -141,13 +141,13 @@ def _call(sample: Sample, profile: Profile) -> Call | None:
         isinstance(t, ScalarType) or (isinstance(t, TileType) and t.conv is None) for t in types.values()
     ):
         return None
-    named = [o.name for o in instruction.destinations_of(sample.form) if o.name in sample.types]
-    for destinations, text in _destinations(instruction, {n: sample.types[n] for n in named}):
+    names = [o.name for o in instruction.destinations_of(sample.form) if o.name in sample.types]
+    for destinations, text in _destinations(instruction, {n: sample.types[n] for n in names}):
         request = Request(
             instruction.name,
             sample.form,
             tuple(map(_source, types.values())),
-            tuple(zip(named, destinations, strict=True)),
+            tuple(zip(names, destinations, strict=True)),
             attrs(sample.attrs),
             profile,
         )
@@ -159,7 +159,7 @@ def _call(sample: Sample, profile: Profile) -> Call | None:
             options = [f"dst={text}"] if text else []
             options += [f"{k}={_word(v)}" for k, v in sample.attrs.items() if _is_said(instruction, k, v)]
             options += [f'profile="{profile.name}"'] if profile.name != "a2a3" else []
-            return _written(sample, types, options, len(named))
+            return _written(sample, types, options, len(names))
     return None
 
 

@@ -57,11 +57,11 @@ def request_of(
     sources = [_taken(s, f"{instruction.name}: source {i}") for i, s in enumerate(sources)]
     dst = tuple(_taken(d, "dst") for d in dst) if isinstance(dst, tuple) else _taken(dst, "dst")
     form = _form(instruction, sources)
-    named = dict(zip(form, sources, strict=True))
-    types = tuple(_source(instruction, i, n, s) for i, (n, s) in enumerate(named.items()))
+    by_name = dict(zip(form, sources, strict=True))
+    types = tuple(_source(instruction, i, n, s) for i, (n, s) in enumerate(by_name.items()))
     outputs = _destinations(instruction, form, dst)
     destinations = tuple((n, _destination(instruction, d)) for n, d in outputs.items())
-    values = {**named, **{n: d for n, d in outputs.items() if isinstance(d, Tile) or is_array(d)}}
+    values = {**by_name, **{n: d for n, d in outputs.items() if isinstance(d, Tile) or is_array(d)}}
     return op_types.Request(instruction.name, form, types, destinations, checked, profile), values
 
 
@@ -421,9 +421,9 @@ def _function_of(instruction: isa.Instruction, static: tuple[tuple[str, Any], ..
 
 
 @lru_cache(maxsize=4096)
-def _number(shown: str, kind: Callable[[str], float], declared: DType, what: str) -> Any:
+def _number(text: str, kind: Callable[[str], float], declared: DType, what: str) -> Any:
     """A Python number, by its representation (0.0 is not -0.0), as an array of its type."""
-    return conversion.as_scalar(kind(shown), declared, what)
+    return conversion.as_scalar(kind(text), declared, what)
 
 
 def _shaped(shape: tuple[int, ...], dtype: Any) -> Any:

@@ -130,9 +130,9 @@ def _typed(request: Request, positions: _Positions) -> Iterator[Typed]:
 def _tile_type(request: Request, name: str, t: ir.TileType | ArrayType, positions: _Positions) -> ir.TileType:
     if isinstance(t, ir.TileType):
         return t
-    named = ir.find_dtype(request.instruction.operand(name).dtype or "")
-    holds = named is not None and conversion.accepts(named, t.dtype.numpy)
-    return _at(positions.get(name, _PLAIN), named if named and holds else t.dtype, t.rows, t.cols)
+    dtype = ir.find_dtype(request.instruction.operand(name).dtype or "")
+    holds = dtype is not None and conversion.accepts(dtype, t.dtype.numpy)
+    return _at(positions.get(name, _PLAIN), dtype if dtype and holds else t.dtype, t.rows, t.cols)
 
 
 def _at(position: _Position, d: ir.DType, rows: int, cols: int) -> ir.TileType:
@@ -235,9 +235,9 @@ def _reference(instruction: isa.Instruction, operand: isa.Operand, names: Sequen
 def _elements(request: Request, operand: isa.Operand, tiles: Mapping[str, ir.TileType]) -> list[ir.DType]:
     """The element types that the declaration's table, or its default, leaves for a destination."""
     instruction = request.instruction
-    named = ir.find_dtype(operand.dtype or "")
-    if named is not None:
-        return [named]
+    dtype = ir.find_dtype(operand.dtype or "")
+    if dtype is not None:
+        return [dtype]
     destinations = {n: d for n, d in request.destinations if isinstance(d, ir.TileType)}
     bound = _variables(instruction, {**tiles, **destinations})
     if operand.dtype in bound:

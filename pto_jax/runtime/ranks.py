@@ -227,8 +227,8 @@ class RankKernel:
         outputs = self(**{n: whole(v) for n, v in values.items()})
         results = outputs[0] if self.checks else outputs
         first = jax.lax.axis_index(axis) * lead
-        kept = {n: jax.lax.dynamic_slice_in_dim(a, first, lead) for n, a in results.items()}
-        return (kept, outputs[1]) if self.checks else kept
+        slices = {n: jax.lax.dynamic_slice_in_dim(a, first, lead) for n, a in results.items()}
+        return (slices, outputs[1]) if self.checks else slices
 
     def _again(self, kind: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The results of a call like an earlier one; None for another one."""
@@ -274,10 +274,10 @@ class RankKernel:
         own = next((n for n in kwargs if n in BLOCK_NUMBERS and n not in names), None)
         if own is not None:
             raise arguments.of_every_block(what, own)
-        given = arguments.bound(what, names, (), args, kwargs)
-        arrays = {n: self._array(what, n, given[n], d) for n, d in self.buffers.items()}
+        bound = arguments.bound(what, names, (), args, kwargs)
+        arrays = {n: self._array(what, n, bound[n], d) for n, d in self.buffers.items()}
         numbers = {
-            n: numbers_of(f"{what}: argument {n!r}", given[n], d, self.ranks) for n, d in self.scalars.items()
+            n: numbers_of(f"{what}: argument {n!r}", bound[n], d, self.ranks) for n, d in self.scalars.items()
         }
         return arrays, numbers
 
@@ -343,8 +343,8 @@ class RankKernel:
         report = self._judge(arrays, numbers, sync)
         if not schedules:
             return report
-        shown = rank_schedules.witness(partial(self.interpreted, arrays, numbers), schedules, seed)
-        return replace(report, witness=shown)
+        witness = rank_schedules.witness(partial(self.interpreted, arrays, numbers), schedules, seed)
+        return replace(report, witness=witness)
 
     def _judge(
         self, arrays: Mapping[str, Any], numbers: Mapping[str, Sequence[Any]], sync: Sync

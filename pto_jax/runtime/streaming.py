@@ -191,10 +191,10 @@ class Calls:
 
 def _read(item: Any, what: str, names: Sequence[str]) -> Chunk:
     """The arguments of one call by name, as arrays of NumPy."""
-    named = _named(item, names, what)
+    chunk = _named(item, names, what)
     return {
         n: jax.tree.map(np.asarray, v) if isinstance(v, Tile) else np.asarray(received(v, f"{what}: {n}"))
-        for n, v in named.items()
+        for n, v in chunk.items()
     }
 
 
@@ -276,13 +276,13 @@ def _outputs(kernel: Mapped, out: Any) -> dict[str, Any] | None:
     """Arrays that take the results, by name."""
     if out is None:
         return None
-    named = dict(out) if isinstance(out, Mapping) else dict(zip(kernel.outputs, (out,), strict=False))
-    wrong = next((n for n in named if n not in kernel.outputs), None)
-    if wrong is not None or len(named) < len(kernel.outputs):
-        got = f"{wrong!r}" if wrong is not None else ", ".join(named) or "nothing"
+    arrays = dict(out) if isinstance(out, Mapping) else dict(zip(kernel.outputs, (out,), strict=False))
+    wrong = next((n for n in arrays if n not in kernel.outputs), None)
+    if wrong is not None or len(arrays) < len(kernel.outputs):
+        got = f"{wrong!r}" if wrong is not None else ", ".join(arrays) or "nothing"
         names = ", ".join(kernel.outputs)
         raise ArgumentError(f"out: got {got}", allowed=f"an array for each result: {names}")
-    return named
+    return arrays
 
 
 def _blank(kernel: Mapped, names: Iterable[str], out: Mapping[str, Any]) -> dict[str, Any]:

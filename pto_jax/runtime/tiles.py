@@ -36,14 +36,14 @@ def _refusing(symbol: str, *, reflected: bool = False) -> Callable[..., Any]:
 
     def refuse(self: Tile, *others: Any) -> Any:
         other = others[0] if others else None
-        shown, fix = f"tile {symbol} ..." if others else f"{symbol} of a tile", f"t.array {symbol} ..."
+        text, fix = f"tile {symbol} ..." if others else f"{symbol} of a tile", f"t.array {symbol} ..."
         if isinstance(other, int | float):
-            shown = f"tile {symbol} {other}"
+            text = f"tile {symbol} {other}"
         expression = user_code.expression()
         if expression is not None:
-            shown, fix = expression.text, _on_arrays(expression.tree, other, reflected=reflected)
+            text, fix = expression.text, _on_arrays(expression.tree, other, reflected=reflected)
         allowed = "instructions on tiles (pto.ops.names() lists them), or JAX on arrays of all lanes"
-        raise ArgumentError(f"{shown}: a Tile ({self.type}) is not an array", allowed=allowed, fix=fix)
+        raise ArgumentError(f"{text}: a Tile ({self.type}) is not an array", allowed=allowed, fix=fix)
 
     return refuse
 

@@ -73,23 +73,23 @@ def _multiply(  # noqa: PLR0913 - operands
 
 
 @_rule("mte_l0c_l1", "mte_l0c_gm", "mte_l0c_ub")
-def _store(call: MicroCall, memory: Memory, src: Any, **given: Any) -> tuple[()]:
+def _store(call: MicroCall, memory: Memory, src: Any, **values: Any) -> tuple[()]:
     """A result is undefined where its accumulator is, or a parameter of its column."""
-    for piece in pieces(call, **given):
+    for piece in pieces(call, **values):
         cols = np.arange(piece.source_at.shape[1])
         columns = np.zeros(len(cols), np.bool_)
         for name, size in (("quant", 8), ("relu", 4)):
-            if isinstance(given.get(name), LocalPointer):
-                columns |= _undefined(memory, given[name], cols * size, size)
+            if isinstance(values.get(name), LocalPointer):
+                columns |= _undefined(memory, values[name], cols * size, size)
         undefined = _undefined(memory, src, piece.source_at, WORD) | columns
         _put(memory, piece.target, piece.target_at, element(call, 1).word.itemsize, undefined)
     return ()
 
 
 @_rule("raw_fill_l1")
-def _fill(call: MicroCall, memory: Memory, value: Any, **given: Any) -> tuple[()]:
+def _fill(call: MicroCall, memory: Memory, value: Any, **values: Any) -> tuple[()]:
     """What is filled is defined."""
-    MEMORY_RULES[call.name](call, memory, value=np.zeros_like(value), **given)
+    MEMORY_RULES[call.name](call, memory, value=np.zeros_like(value), **values)
     return ()
 
 

@@ -190,13 +190,13 @@ def _outputs(
 
     options: Mapping[str, Any] = {"profile": resolved.profile, "grid": grid, "partial_launch": True}
     outputs = bits(run(resolved.program, inputs, machine=machine, **options))
-    seen = tuple(made[0].foreseen.items()) if made else ()
-    if schedule is None or seen == schedule.foreseen:
+    contents = tuple(made[0].foreseen.items()) if made else ()
+    if schedule is None or contents == schedule.foreseen:
         return outputs
     if schedule.foreseen:
         # Loads have found other bytes than the store has written that was to come before them.
         return _outputs(resolved, inputs, grid, None)
-    return _outputs(resolved, inputs, grid, replace(schedule, foreseen=seen))
+    return _outputs(resolved, inputs, grid, replace(schedule, foreseen=contents))
 
 
 def witnessed(

@@ -94,8 +94,8 @@ class DelayedMachine(ReferenceMachine):
 
     def settle(self, operands: Iterable[object]) -> None:
         """Read what operands have bytes of."""
-        given = list(operands)
-        self._go(lambda late: late.uses(given))
+        values = list(operands)
+        self._go(lambda late: late.uses(values))
 
     def _go(self, chosen: Callable[[_Late], bool]) -> None:
         now: list[_Late] = []
@@ -128,11 +128,11 @@ class DelayedMachine(ReferenceMachine):
         if writes and reads:
             self.arrive(None, names)
         elif views and not execution.vectors and (self.writes if writes else self.reads):
-            kept = {n: self._kept(execution.op, n, o) for n, o in operands.items()} if writes else operands
+            copies = {n: self._kept(execution.op, n, o) for n, o in operands.items()} if writes else operands
             late = _Late(
                 effects.pipe_of(execution.op),
                 operands[views[0]].buffer,
-                replace(execution, operands=kept),
+                replace(execution, operands=copies),
                 writes,
             )
             self.late.setdefault(self._core, []).append(late)

@@ -210,8 +210,8 @@ def _repeated(function: ir.Function) -> Iterator[Op]:
         acts = [o for o in (*before, *op.regions[1].ops[:-1]) if not _is_pure(o)]
         negated = [o for o in before if o.name == "arith.xori" and o.results[0] == end.ins[0]]
         if len(acts) == 1 == len(negated) and acts[0] in before and acts[0].results:
-            given = {v.name for v in negated[0].ins} - true
-            if given == {acts[0].results[0].name}:
+            values = {v.name for v in negated[0].ins} - true
+            if values == {acts[0].results[0].name}:
                 yield acts[0]
 
 
@@ -258,20 +258,20 @@ class _Walk(Interpreter):
         traits, core, rank = effects.traits_of(op), self.core_of(op), self.shared.rank
         judged = self.record.judged[id(self.program)]
         add = self.record.events.append
-        named = Scope()
+        names = Scope()
         for value in (*op.ins, *op.outs, *op.results):
-            named.bind(value, scope.find(value))
+            names.bind(value, scope.find(value))
         through = traits.order.through if traits.order is not None else ""
         if traits.order is not None and through not in ("signal", "transfer"):
             turn = self.turn(core)
-            add(lambda r: r.enter(rank, core).order(judged, turn, op, named, core))
+            add(lambda r: r.enter(rank, core).order(judged, turn, op, names, core))
             return
         if traits.fifo in ("push", "pop", "free", "allocate"):
             turn, steps = self.turn(core), self.phases(op, judged)
-            add(lambda r: r.enter(rank, core).signals_of(judged).fifo(turn, op, named, core, steps))
+            add(lambda r: r.enter(rank, core).signals_of(judged).fifo(turn, op, names, core, steps))
         if through == "signal" or self.reading.of(op).values.get("signal") is not None:
             return  # the watch has noted it
-        if isinstance(copy := next(iter(named.names().values()), None), Copy) and copy.op is not op:
+        if isinstance(copy := next(iter(names.names().values()), None), Copy) and copy.op is not op:
             if traits.order is None and op.results[0].name not in self.record.used(self.program):
                 return  # nobody looks at the answer, which may be no
             asks = traits.order is None
@@ -287,11 +287,11 @@ class _Walk(Interpreter):
         idle = op.results and not any(v.name in self.record.used(self.program) for v in op.results)
         elements = [] if idle else list(self.elements(op, core, written))
         read = [p for write, p in self.recorder.touched if not (write or idle) and p.dtype.storage_bits == 32]
-        seen = tuple(Cell(str(p.buffer), int(p.offset)) for p in read)
+        cells = tuple(Cell(str(p.buffer), int(p.offset)) for p in read)
         if elements or any(uses for _, uses in phases):
             add(lambda r: r.enter(rank, core).execute(judged, op, core, phases, elements))
-        if seen:
-            add(lambda r: r.enter(rank, core).look(op, core, seen))
+        if cells:
+            add(lambda r: r.enter(rank, core).look(op, core, cells))
 
     def turn(self, core: str) -> Turn:
         """What signals between cores see: the cores of the block under their full names."""
@@ -561,11 +561,11 @@ def judge(
     """The verdict on kernels of ranks; ``execute`` runs them with a machine, a watch and interpreters."""
     if sync == "both":
         written, inserted = (judge(calls, execute, profile, s) for s in ("as-written", "auto"))
-        kept = {(f.kind, id(f.first), id(f.second)) for f in inserted.findings}
+        keys = {(f.kind, id(f.first), id(f.second)) for f in inserted.findings}
         extra = [
             replace(f, reason=f"{f.reason}; a tool that inserts synchronisation repairs it")
             for f in written.findings
-            if (f.kind, id(f.first), id(f.second)) not in kept
+            if (f.kind, id(f.first), id(f.second)) not in keys
         ]
         return RankReport((*inserted.findings, *extra), "as written, and inserted")
     programs = {id(c.program): c.program for c in calls if c is not None}

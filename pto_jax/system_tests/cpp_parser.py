@@ -242,8 +242,8 @@ class _Reader(Reader):
         result = []
         while not self.accept(")"):
             kind = self.type()
-            named = self.token.kind == "name" or self.at("(")
-            name, full, sizes = self.declarator(kind) if named else (None, kind, [])
+            has_name = self.token.kind == "name" or self.at("(")
+            name, full, sizes = self.declarator(kind) if has_name else (None, kind, [])
             if sizes:
                 full = replace(full, pointers=full.pointers + 1)
             if not (full.name == "void" and not full.pointers and name is None):

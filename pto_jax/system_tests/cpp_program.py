@@ -392,8 +392,8 @@ def choice(value: Run, cases: Sequence[tuple[Run | None, int]], statements: Sequ
     """A switch: cases with the statement that they begin at; None is the default."""
 
     def run(scope: Scope) -> None:
-        chosen = value(scope)
-        hit = next((at for test, at in cases if test is not None and test(scope) == chosen), None)
+        number = value(scope)
+        hit = next((at for test, at in cases if test is not None and test(scope) == number), None)
         if hit is None:
             hit = next((at for test, at in cases if test is None), len(statements))
         inner = Scope(scope.program, scope)

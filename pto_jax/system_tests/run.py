@@ -70,8 +70,8 @@ class SystemTest:
     @property
     def kernels(self) -> Path:
         """The text with the kernels: the file named as the folder, else the only one."""
-        named = self.folder / f"{self.folder.name}.pto"
-        return named if named.exists() else min(self.folder.glob("*.pto"))
+        file = self.folder / f"{self.folder.name}.pto"
+        return file if file.exists() else min(self.folder.glob("*.pto"))
 
     def host(self) -> HostProgram:
         """The host program; FileError where it is not read."""
@@ -338,10 +338,10 @@ def _kernel(program: Program, name: str, count: int) -> tuple[Program, Function]
     names = {function.name}
     while True:
         inside = (op for f in program.functions if f.name in names for op in f.walk())
-        used = {callee.name for op in inside if (callee := called(program, op)) is not None}
-        if used <= names:
+        callees = {callee.name for op in inside if (callee := called(program, op)) is not None}
+        if callees <= names:
             break
-        names |= used
+        names |= callees
     return replace(program, functions=tuple(f for f in program.functions if f.name in names)), function
 
 

@@ -241,11 +241,11 @@ def batch_size(given: Mapping[str, Given]) -> int:
     return len(next(iter(given.values())).words)
 
 
-def arguments(given: Mapping[str, Given], index: int | slice = slice(None)) -> dict[str, Any]:
+def arguments(inputs: Mapping[str, Given], index: int | slice = slice(None)) -> dict[str, Any]:
     """Arguments of the kernel by name: those of one batch element, or of the batch (for vmap)."""
     values: dict[str, Any] = {}
     with x64():
-        for name, g in given.items():
+        for name, g in inputs.items():
             # Unlike jnp.asarray, device_put compiles nothing.
             values[name] = jax.device_put(g.words[index])
             if isinstance(g.type, VectorType):

@@ -168,8 +168,8 @@ def _bracketed(c: Cursor, role: str, cls: type[IntEnum] | None) -> tuple[str, in
     """The word inside ``<word>``, ``#pto.x<word>`` or ``#pto<x word>``, and its place."""
     expected = f"a {role}" + (f" ({words(cls)})" if cls is not None and len(cls) <= _FEW else "")
     if c.kind is Kind.HASH_IDENT:
-        named = BY_MNEMONIC.get(c.text.removeprefix("#pto."))
-        if c.text != "#pto" and (cls is None or named is not BY_CLASS[cls]):
+        enumeration = BY_MNEMONIC.get(c.text.removeprefix("#pto."))
+        if c.text != "#pto" and (cls is None or enumeration is not BY_CLASS[cls]):
             c.unexpected(expected)
         two_words = c.take() == "#pto"
     else:
@@ -213,9 +213,9 @@ def event(cursor: Cursor) -> int:
         if not text.startswith(EVENT_PREFIX):
             number = -1
     if not 0 <= number <= MAX_EVENT:
-        shown = text or str(number)
+        label = text or str(number)
         c.fail_since(
-            start, f"got the unknown event '{shown}'; allowed: {EVENT_PREFIX}0 to {EVENT_PREFIX}{MAX_EVENT}"
+            start, f"got the unknown event '{label}'; allowed: {EVENT_PREFIX}0 to {EVENT_PREFIX}{MAX_EVENT}"
         )
     return number
 

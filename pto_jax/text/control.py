@@ -552,12 +552,12 @@ def selected(op: Op) -> tuple[Value, Value] | None:
 def branch_text(op: Op) -> str:
     """A branch as programs write it."""
     targets = op.attrs["targets"]
-    shown = [f"{v}" for v in op.group("condition")]
+    operands = [f"{v}" for v in op.group("condition")]
     for i, label in enumerate(targets if isinstance(targets, tuple) else ()):
         values = op.group(f"to{i}")
         types = ", ".join(type_text.print_type(v.type) for v in values)
-        shown.append(f"^{label}" + (f"({', '.join(map(str, values))} : {types})" if values else ""))
-    return f"{op.name} {', '.join(shown)}"
+        operands.append(f"^{label}" + (f"({', '.join(map(str, values))} : {types})" if values else ""))
+    return f"{op.name} {', '.join(operands)}"
 
 
 def block_heads(op: Op) -> Iterator[tuple[str, Region]]:

@@ -208,8 +208,8 @@ def _overloads(instruction: Instruction) -> Iterator[tuple[tuple[str, ...], tupl
     optional = [o.name for o in instruction.destinations if o.optional]
     for count in range(len(optional) + 1):
         for form in instruction.forms:
-            named = {*required, *optional[:count], *form}
-            declared = tuple(n for n in ordered(instruction) if n in named)
+            names = {*required, *optional[:count], *form}
+            declared = tuple(n for n in ordered(instruction) if n in names)
             yield form, declared
             # A scalar and a tile stand in the order that the program computes them in.
             if not count and len(form) == len(instruction.forms[0]) and form != instruction.forms[0]:

@@ -304,16 +304,16 @@ class Statements(Calls):
                 message = f"got '{variable.name}', whose arguments are no pointer, shape and stride"
                 self.words.fail(message, variable.at)
         # Extents of 1 in front say nothing; programs write views with two dimensions.
-        kept = range(next((i for i, n in enumerate(shape[:3]) if n.number != 1), 3), 5)
-        ins = [first, *(self.index(s[i], variable.at) for s in (shape, strides) for i in kept)]
-        dims = tuple(None if n.number is None else int(n.number) for n in shape[kept.start :])
+        axes = range(next((i for i, n in enumerate(shape[:3]) if n.number != 1), 3), 5)
+        ins = [first, *(self.index(s[i], variable.at) for s in (shape, strides) for i in axes)]
+        dims = tuple(None if n.number is None else int(n.number) for n in shape[axes.start :])
         value = self.result(
             "make_tensor_view",
             ins,
             ir.TensorViewType(dims, element),
             at=variable.at,
             attributes={"layout": layout},
-            groups=(("ptr", 1), ("shape", len(kept)), ("strides", len(kept))),
+            groups=(("ptr", 1), ("shape", len(axes)), ("strides", len(axes))),
             names=(variable.source, variable.name),
         )
         self.known[variable.name] = View(value, pointer)

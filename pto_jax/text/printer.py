@@ -285,8 +285,8 @@ class Printer:
                 yield from self._function(function, indent)
 
     def _function(self, f: ir.Function, indent: str) -> Iterator[str]:
-        named = any(a.name != f"arg{i}" for i, a in enumerate(f.args)) or not f.external
-        args = ", ".join(f"{a}: {print_type(a.type)}" if named else print_type(a.type) for a in f.args)
+        names = any(a.name != f"arg{i}" for i, a in enumerate(f.args)) or not f.external
+        args = ", ".join(f"{a}: {print_type(a.type)}" if names else print_type(a.type) for a in f.args)
         private = "private " if f.private else ""
         attributes = dictionaries.print_attributes(f.attributes)
         attributes = f" attributes{attributes}" if attributes else ""

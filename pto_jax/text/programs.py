@@ -197,8 +197,8 @@ class ProgramReader(reader.Reader):
         self.scopes = reader.Scopes(c, open_names=False)
         self._arguments = 0
         opened = c.open(Kind.L_PAREN, "to open the arguments")
-        named = c.kind in (Kind.PERCENT_IDENT, Kind.R_PAREN)
-        args = tuple(c.listed(self.argument if named else self._unnamed, Kind.R_PAREN))
+        has_names = c.kind in (Kind.PERCENT_IDENT, Kind.R_PAREN)
+        args = tuple(c.listed(self.argument if has_names else self._unnamed, Kind.R_PAREN))
         c.close(Kind.R_PAREN, opened)
         results = tuple(self.type_list()) if c.accept(Kind.ARROW) else ()
         table: dict[str, ir.AttrValue] = {}

@@ -492,6 +492,6 @@ class Statements:
             return None
         if any(line.names[at] != v.name for at, v in zip(positions, values, strict=True)):
             return None
-        used = {at: types[at] for at in (*ins, *outs)}
-        compared = tuple((at, t) for at, t in used.items() if t is not None)
-        return _Known(op, compared, ins, outs, results) if len(compared) == len(used) else None
+        mentions = {at: types[at] for at in (*ins, *outs)}
+        compared = tuple((at, t) for at, t in mentions.items() if t is not None)
+        return _Known(op, compared, ins, outs, results) if len(compared) == len(mentions) else None

@@ -243,20 +243,20 @@ def series(dumps: Sequence[Path], how: Comparing, report: Told) -> list[Verdict]
 
 
 def _bisected(name: str, files: Sequence[Path], how: Comparing) -> Verdict:
-    shown = name or str(files[0])
-    last = compare_files(shown, files[0], files[-1], how)
+    label = name or str(files[0])
+    last = compare_files(label, files[0], files[-1], how)
     if not last.is_failure:
         return last
     good, bad, result = 0, len(files) - 1, last
     while bad - good > 1:
         middle = (good + bad) // 2
-        verdict = compare_files(shown, files[0], files[middle], how)
+        verdict = compare_files(label, files[0], files[middle], how)
         if verdict.is_failure:
             bad, result = middle, verdict
         else:
             good = middle
     # The step itself says where, unless it only shows on the program of the beginning.
-    step = compare_files(shown, files[good], files[bad], how)
+    step = compare_files(label, files[good], files[bad], how)
     result = step if step.is_failure else result
     return replace(result, message=f"first in {files[bad]}, not in {files[good]}: {result.message}")
 

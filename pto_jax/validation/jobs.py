@@ -30,13 +30,13 @@ def pairs(before: Path, after: Path) -> tuple[list[Job], list[str]]:
     first, second = _programs(before), _programs(after)
     if not first:
         raise FileError(f"{before}: no .pto file in this folder")
-    jobs, used = [], set()
+    jobs, names = [], set()
     for key in sorted(first):
         other = key if key in second else _of_name(key, second)
-        used.add(other)
+        names.add(other)
         match = second.get(other, after / first[key].relative_to(before))
         jobs.append(Job(str(first[key].relative_to(before)), first[key], match))
-    return jobs, sorted(str(p.relative_to(after)) for key, p in second.items() if key not in used)
+    return jobs, sorted(str(p.relative_to(after)) for key, p in second.items() if key not in names)
 
 
 def _programs(folder: Path) -> dict[Path, Path]:

@@ -432,12 +432,12 @@ def _compared(both: Pair, number: int, inputs: Mapping[str, Array], outputs: Map
     renamed = {n: results.get(m, inputs.get(n)) for n, m in both.results.items()}
     table = {n: a for n, a in renamed.items() if a is not None}
     expected = {n: outputs.get(n, inputs.get(n, table.get(n))) for n in both.results}
-    kept = {n: a for n, a in expected.items() if a is not None}
+    arrays = {n: a for n, a in expected.items() if a is not None}
     if problems:
-        return Result(1, 0, Failure(number, inputs, kept, table, problem=problems[0]))
+        return Result(1, 0, Failure(number, inputs, arrays, table, problem=problems[0]))
     types, counts, reasons = _types(both), dict[str, int](), list[str]()
     for name in both.results:
-        before, after = kept[name], table[name].reshape(kept[name].shape)
+        before, after = arrays[name], table[name].reshape(arrays[name].shape)
         d = _dtype(types.get(name), before)
         one, other = _words(d, before), _words(d, after)
         result = compare_words(name, d, one, other, both.rule(name))
@@ -449,7 +449,7 @@ def _compared(both: Pair, number: int, inputs: Mapping[str, Array], outputs: Map
                 reasons += opened.reasons.get(name, ())
                 result = compare_words(name, d, one, other, both.rule(name), skip=mask)
         if not result.equal:
-            return Result(1, 0, Failure(number, inputs, kept, table, result), counts, tuple(reasons))
+            return Result(1, 0, Failure(number, inputs, arrays, table, result), counts, tuple(reasons))
     return Result(1, 0, None, counts, tuple(reasons))
 
 

@@ -64,10 +64,10 @@ def _error(rule: str, message: str, span: Span | None, instruction: str | None =
 
 
 def _names(program: ir.Program) -> Iterator[Diagnostic]:
-    seen = set[tuple[int | None, str]]()
+    names = set[tuple[int | None, str]]()
     bodies = Counter(f.name for f in program.functions if not f.external)
     for function in program.functions:
-        if (function.child, function.name) in seen:
+        if (function.child, function.name) in names:
             yield _error(
                 "function", f"a second function @{function.name}; allowed: one per name", function.span
             )
@@ -76,7 +76,7 @@ def _names(program: ir.Program) -> Iterator[Diagnostic]:
             yield _error("function", f"{got}; allowed: one definition of each name", function.span)
         elif function.external and function.child is not None:
             yield from _declared(program, function)
-        seen.add((function.child, function.name))
+        names.add((function.child, function.name))
 
 
 def _declared(program: ir.Program, function: ir.Function) -> Iterator[Diagnostic]:
@@ -182,13 +182,13 @@ def _call_cycles(program: ir.Program) -> Iterator[Diagnostic]:
     calls = {f.name: list(callees(f)) for f in program.functions}
 
     def reaches(start: str, goal: str) -> bool:
-        pending, seen = [start], set[str]()
+        pending, visits = [start], set[str]()
         while pending:
             name = pending.pop()
             if name == goal:
                 return True
-            if name not in seen:
-                seen.add(name)
+            if name not in visits:
+                visits.add(name)
                 pending += [callee for callee, _ in calls.get(name, [])]
         return False
 

@@ -248,10 +248,10 @@ def direction(op: Op) -> int:
 def _flags(side: _Side) -> Iterator[Diagnostic]:
     """The pipes of a core have two flags for each of their directions."""
     for core in (*KernelKind, None):
-        used = 0
+        count = 0
         for end in (e for e in side.ends if e.core == core):
-            used += 4 if end.mask == 3 else 2
-            if used > _FLAGS:
+            count += 4 if end.mask == 3 else 2
+            if count > _FLAGS:
                 message = (
                     f"the pipes of @{side.function.name} need more than {_FLAGS} flags with this one; "
                     f"allowed: {_FLAGS}, 2 for a pipe of one direction and 4 for one with dir_mask = 3"
@@ -330,10 +330,10 @@ def _shapes(pipe: _Pipe) -> Iterator[Diagnostic]:
         for key in ("dir_mask", "slot_size", "slot_num"):
             here, there = end.op.attrs.get(key), first.op.attrs.get(key)
             if here != there and end.function != first.function:
-                shown = ["the default" if n is None else str(n) for n in (here, there)]
+                texts = ["the default" if n is None else str(n) for n in (here, there)]
                 yield end.op.error(
                     "pipe-shape",
-                    f"{key} is {shown[0]}, and {shown[1]} at the other end in @{first.function}; allowed: "
+                    f"{key} is {texts[0]}, and {texts[1]} at the other end in @{first.function}; allowed: "
                     "equal ones",
                 )
 

@@ -424,11 +424,11 @@ def _check_reserved(function: Function, checkers: dict[str, _Checker], sink: _Si
         if name in checkers and name not in names:
             names[name] = None
             pending += [callee for callee, _ in functions.callees(checkers[name].function)]
-    seen = [checkers[n] for n in names]
-    reserved = [r for c in seen for r in c.reserved]
+    all_checkers = [checkers[n] for n in names]
+    reserved = [r for c in all_checkers for r in c.reserved]
     if reserved:
-        placed_tiles = [p for c in seen for p in c.places]
-        sink.extend(in_reserved(placed_tiles, [p for c in seen for p in c.unplaced], reserved))
+        placed_tiles = [p for c in all_checkers for p in c.places]
+        sink.extend(in_reserved(placed_tiles, [p for c in all_checkers for p in c.unplaced], reserved))
 
 
 class _Checker:

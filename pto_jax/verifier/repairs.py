@@ -62,12 +62,12 @@ def _candidates(op: Op, instruction: Instruction, profile: Profile, operand: str
     """Operations by how little they change."""
     bases = [b for b in (_ordered(op, instruction, form) for form in _nearest_forms(op, instruction)) if b]
     for base in map(_apart, bases if bases and not op.groups else [op]):
-        named = _operands(base, instruction)
-        first = named.get(operand or "", "")
+        operands = _operands(base, instruction)
+        first = operands.get(operand or "", "")
         yield base
         yield from islice(_edited(base, first), _MOST_EDITED)
         yield from _with_attributes(base, instruction)
-        samples = list(_sampled(base, instruction, profile, named))
+        samples = list(_sampled(base, instruction, profile, operands))
         for types in samples[:2]:
             shaped = _typed(base, {n: _like(types[n], t) for n, t in _types(base).items() if n in types})
             yield from (shaped, *islice(_edited(shaped, first), _MOST_EDITED))

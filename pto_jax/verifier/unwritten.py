@@ -77,8 +77,8 @@ def _store(function: Function, place: Span | None) -> str:
     tiles = [v for op in ops for v in op.destinations if isinstance(v.type, TileType)]
     views = [v for op in ops for v in op.results if isinstance(v.type, PartitionViewType | TensorViewType)]
     buffers = [a.name for a in function.args if isinstance(a.type, PtrType)]
-    used = {v.name for op in ops for v in op.ins}
-    view = next((v for v in views if v.name not in used), next(reversed(views), None))
+    names = {v.name for op in ops for v in op.ins}
+    view = next((v for v in views if v.name not in names), next(reversed(views), None))
     if tiles and buffers and place is not None and place.python:
         shape = tiles[-1].type.shape if isinstance(tiles[-1].type, TileType) else ()
         return f"pto.tstore(pto.GlobalTensor({buffers[-1]}, {shape}), {tiles[-1].name})"
@@ -270,10 +270,10 @@ class _Walk(dataflow.Forward[_Written]):
         """Judge what an operation reads, and note what it writes."""
         if effects.traits_of(op).calls and self.call(op, state):
             return
-        used = self.used.get(id(op))
-        if used is None:
-            used = self.used[id(op)] = self.uses(op)
-        reads, written = used
+        accesses = self.used.get(id(op))
+        if accesses is None:
+            accesses = self.used[id(op)] = self.uses(op)
+        reads, written = accesses
         for value, root, near in reads:
             if root in self.own:
                 self.read(op, value, near, state)
@@ -294,9 +294,9 @@ class _Walk(dataflow.Forward[_Written]):
         executed = resolved.instruction is not None and (
             resolved.instruction.syntax != "custom" or resolved.instruction.executable
         )
-        named = {value.name for effect, value in accessed if effect.access == "read"} if executed else set()
+        names = {value.name for effect, value in accessed if effect.access == "read"} if executed else set()
         # Whoever gets a tile in a way that is not declared may write it.
-        values = [v for v in tiles if v.name not in named]
+        values = [v for v in tiles if v.name not in names]
         values += [v for effect, v in accessed if effect.access != "read"]
         places = [self.memory(op, value) for value in values]
         written = frozenset(self.judge.numbers.of(where) for where in places if where is not None)

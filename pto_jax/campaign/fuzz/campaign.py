@@ -361,12 +361,12 @@ def _causes(store: Store, known: frozenset[str]) -> Iterator[str]:
         yield f"failure groups ({len(grouped)}):"
     for cause, count, index, case, folder, message in grouped[:CAUSES]:
         first = (cause or "unknown").splitlines()[0]
-        shown = first if len(first) <= WIDTH else first[: WIDTH - 3] + "..."
-        yield f"{count:>7}  {shown}{'  (known)' if named(cause or '') in known else ''}"
+        line = first if len(first) <= WIDTH else first[: WIDTH - 3] + "..."
+        yield f"{count:>7}  {line}{'  (known)' if named(cause or '') in known else ''}"
         on = f"on {', '.join(sorted(types[cause]))}; " if types[cause] else ""
         # The name of a group of crashes has no numbers: the first message has.
         raised = _RAISED.search(next(iter((message or "").splitlines()), ""))
-        if raised is not None and first.startswith("crash") and raised[1] not in shown:
+        if raised is not None and first.startswith("crash") and raised[1] not in line:
             yield f"         first: {raised[1]}"
         yield f"         {on}case {case}, index {index}{f', {folder}' if folder else ''}"
     if len(grouped) > CAUSES:

@@ -211,10 +211,10 @@ def _subjects(file: str, profile: str | None, plan: Plan, exact: bool) -> list[S
 def _rejection(file: str, profile: str | None, error: PtoError) -> str:
     """Why a file is left out, its first errors one below the other."""
     problems = [d for d in error.diagnostics if d.severity == "error"]
-    shown = [d.render() if d.span else f"{file}: {d}" for d in problems[:SHOWN]] or [f"{file}: {error}"]
+    lines = [d.render() if d.span else f"{file}: {d}" for d in problems[:SHOWN]] or [f"{file}: {error}"]
     more = [f"{file}: {len(problems) - SHOWN} more errors"] if len(problems) > SHOWN else []
     under = f" ({profile})" if profile else ""
-    return "\n".join([f"{file}: rejected{under}", *shown, *more])
+    return "\n".join([f"{file}: rejected{under}", *lines, *more])
 
 
 def _uncompared(subject: Subject) -> Iterator[batch.Note]:
@@ -387,12 +387,12 @@ class Generated:
         unknown = [p for p in plan.presets if p not in PRESETS]
         if unknown:
             raise errors.ArgumentError(f"no preset {', '.join(unknown)}", allowed=" ".join(PRESETS))
-        chosen = [PRESETS[p] for p in plan.presets or IN_TURN]
-        chosen = [replace(o, profiles=plan.profiles) if plan.profiles else o for o in chosen]
-        chosen = [on_blocks(o, plan.grid) for o in chosen]
+        presets = [PRESETS[p] for p in plan.presets or IN_TURN]
+        presets = [replace(o, profiles=plan.profiles) if plan.profiles else o for o in presets]
+        presets = [on_blocks(o, plan.grid) for o in presets]
         kernels = plan.form == "kernel"
-        chosen = [kernels_only(o) for o in chosen] if kernels else chosen
-        return Generated(plan.seed, tuple(map(plan.focus.options, chosen)), kernels)
+        presets = [kernels_only(o) for o in presets] if kernels else presets
+        return Generated(plan.seed, tuple(map(plan.focus.options, presets)), kernels)
 
     def case(self, index: int, attempt: int = 0) -> Case:
         """The case of an index, the same for every attempt."""

@@ -123,8 +123,8 @@ def described(b: Bin) -> str:
     >>> described(Bin(("tcvt", "f16", "*", "odd", "*", "*", "loop")))
     'tcvt type f16 region odd control loop'
     """
-    named = [f"{part} {value}" for part, value in zip(PARTS[1:], b.parts[1:], strict=True) if value != ANY]
-    return " ".join([b["instruction"], *named])
+    parts = [f"{part} {value}" for part, value in zip(PARTS[1:], b.parts[1:], strict=True) if value != ANY]
+    return " ".join([b["instruction"], *parts])
 
 
 #: Programs that are made for a case until one has an operation in its bin; the later half is made of the

@@ -152,8 +152,8 @@ def _beyond(a: Accuracy, start: int) -> bool:
 
 
 def _open(width: int, height: int, title: str) -> str:
-    shown = escape(title)
-    return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{shown}"><title>{shown}</title>'
+    text = escape(title)
+    return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{text}"><title>{text}</title>'
 
 
 def _label(x: float, y: float, text: str, anchor: str) -> str:
@@ -199,10 +199,10 @@ def page(report: model.CampaignReport) -> str:
     """The whole page; ArgumentError where Jinja2 is not installed."""
     goal = ("goal",) if report.bins else ()
     refusals = ("refusals",) if report.refusals else ()
-    shown = dict.fromkeys(("failures", *refusals, *goal, "never") if report.campaign else ())
-    shown |= dict.fromkeys(("throughput", "growth") if report.campaign else ())
-    shown |= dict.fromkeys(("ulp",) if report.ulp or report.measured else ())
-    shown |= dict.fromkeys(("coverage", "campaign") if report.campaign else ())
+    sections = dict.fromkeys(("failures", *refusals, *goal, "never") if report.campaign else ())
+    sections |= dict.fromkeys(("throughput", "growth") if report.campaign else ())
+    sections |= dict.fromkeys(("ulp",) if report.ulp or report.measured else ())
+    sections |= dict.fromkeys(("coverage", "campaign") if report.campaign else ())
     groups = {"Results of the campaign": report.ulp} if report.ulp else {}
     coverage = report.coverage
     bins = [(described(b), n, b.at_least) for b, n in reached(report.bins, report.cells)]
@@ -210,7 +210,7 @@ def page(report: model.CampaignReport) -> str:
     text: str = _template().render(
         report=report,
         title=f"{report.title}: {report.name}" if report.campaign else "Measured accuracy",
-        sections={key: _TITLES[key] for key in shown},
+        sections={key: _TITLES[key] for key in sections},
         started=_started(report),
         failing=model.FAILING,
         limit=CAUSES,
@@ -353,9 +353,9 @@ def _heat(
         n = count(r, column)
         return Cell(column, n, allowed(r, column), level(n, highest) if n else 0)
 
-    shown = {id(r) for r in rows}
+    ids = {id(r) for r in rows}
     groups = [
-        (cls, [(r.instruction, [cell(r, k) for k in columns]) for r in members if id(r) in shown])
+        (cls, [(r.instruction, [cell(r, k) for k in columns]) for r in members if id(r) in ids])
         for cls, members in c.by_class().items()
     ]
     return HeatMap(columns, [(cls, members) for cls, members in groups if members])

@@ -445,16 +445,16 @@ def _causes(contents: Contents) -> Iterator[Cause]:
         groups.setdefault(failure.cause or f"{failure.kind}: unknown", []).append(failure)
     ranked = sorted(groups.items(), key=lambda item: (-len(item[1]), item[1][0].index))
     for number, (cause, group) in enumerate(ranked):
-        kept = next((f for f in group if f.folder), group[0])
+        example = next((f for f in group if f.folder), group[0])
         yield Cause(
             cause,
             len(group),
             _ordered(Counter(f.kind for f in group)),
             tuple(sorted({f.instruction for f in group} - {""})),
             tuple(sorted({f.profile for f in group} - {""})),
-            kept,
-            command(contents.campaign, kept),
-            evidence(kept.folder) if number < SHOWN else Evidence(),
+            example,
+            command(contents.campaign, example),
+            evidence(example.folder) if number < SHOWN else Evidence(),
             tuple(sorted({str(f.detail.get("types") or "") for f in group} - {""})),
         )
 

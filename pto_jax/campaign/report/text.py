@@ -64,13 +64,13 @@ def _failures(r: model.CampaignReport) -> Iterator[str]:
         yield f"{c.count:>7}  {(c.cause.splitlines() or [''])[0]}"
         yield f"         {kinds}; {' '.join(c.instructions) or 'no instruction'}; {' '.join(c.profiles)}"
         yield f"         first: case {c.first.id}, index {c.first.index}"
-        shown = c.evidence
-        lines = (shown.message or c.first.message).splitlines()
+        first = c.evidence
+        lines = (first.message or c.first.message).splitlines()
         yield from (f"           {line}" for line in lines[:LINES])
         yield from (
-            f"           {line}" for line in (*shown.differences, *([shown.only] if shown.only else []))
+            f"           {line}" for line in (*first.differences, *([first.only] if first.only else []))
         )
-        if c.first.detail and not shown.program:
+        if c.first.detail and not first.program:
             yield "           " + ", ".join(f"{k} {v}" for k, v in c.first.detail.items() if v is not None)
         yield f"         {c.command}"
     if len(r.causes) > CAUSES:

@@ -287,9 +287,9 @@ def _modes(call: Call, *expected: tuple[str, IntEnum | None]) -> list[str]:
 
 def _load(call: Call) -> str:
     padding = ("pad_mode", "pad_value", "left_padding_num", "right_padding_num", "init_condition")
-    used = [n for n in padding if call.attribute(n) is not None]
-    if used:
-        raise call.refuse(f"{used[0]}; the intrinsic has no such argument")
+    names = [n for n in padding if call.attribute(n) is not None]
+    if names:
+        raise call.refuse(f"{names[0]}; the intrinsic has no such argument")
     return f"{intrinsic(call.bound.instruction)}({call.listed('dst', 'src')})"
 
 

@@ -72,8 +72,8 @@ def _seen(writer: Writer, value: ir.Value, asked: object) -> str:
     if not isinstance(asked, ir.GlobalLayout) or asked == _layout(writer, value):
         return name
     other = writer.fresh_name(name)
-    seen = f"View<{_element(value)}, Layout::{asked.name}>"
-    writer.line(f"{seen} {other}({name}.data(), shape({name}), stride({name}));")
+    view = f"View<{_element(value)}, Layout::{asked.name}>"
+    writer.line(f"{view} {other}({name}.data(), shape({name}), stride({name}));")
     return other
 
 
@@ -142,18 +142,18 @@ def _assign(writer: Writer, op: ir.Op) -> None:
 def _alias(writer: Writer, op: ir.Op) -> None:
     """Another handle over the same bytes."""
     source, value = op.ins[0], op.destinations[0]
-    t, seen = source.type, value.type
+    t, new = source.type, value.type
     assert isinstance(t, ir.TileType)
-    assert isinstance(seen, ir.TileType)
+    assert isinstance(new, ir.TileType)
     if op.outs:
         raise refuse(op, "points a tile anew; allowed: binding a result")
-    if t.bytes != seen.bytes:
-        raise refuse(op, f"sees {t} as {seen}, which has another number of bytes")
+    if t.bytes != new.bytes:
+        raise refuse(op, f"sees {t} as {new}, which has another number of bytes")
     name = writer.of(source)
-    same = t.shape == seen.shape and op.name != "treshape"
-    sizes = (f"{name}.GetValidRow()", f"{name}.GetValidCol()") if same else (str(seen.rows), str(seen.cols))
-    whole = all(d.is_integer and d.bits == d.word_bits for d in (t.dtype, seen.dtype))
-    alike = t.dtype == seen.dtype or whole
+    same = t.shape == new.shape and op.name != "treshape"
+    sizes = (f"{name}.GetValidRow()", f"{name}.GetValidCol()") if same else (str(new.rows), str(new.cols))
+    whole = all(d.is_integer and d.bits == d.word_bits for d in (t.dtype, new.dtype))
+    alike = t.dtype == new.dtype or whole
     _declare_alias(writer, op, value, sizes)
     if alike:
         writer.line(f"TRESHAPE({writer.of(value)}, {name});")
@@ -176,16 +176,16 @@ def _point(writer: Writer, op: ir.Op, value: ir.Value, address: str) -> None:
 def _window(writer: Writer, op: ir.Op) -> None:
     """A part of a tile; in C++ a tile has the row pitch of its own type."""
     source, value = op.ins[0], op.destinations[0]
-    t, seen = source.type, value.type
+    t, result = source.type, value.type
     assert isinstance(t, ir.TileType)
-    assert isinstance(seen, ir.TileType)
+    assert isinstance(result, ir.TileType)
     row_major = t.blayout == ir.BLayout.ROW_MAJOR
-    pitch, own = (t.cols, seen.cols) if row_major else (t.rows, seen.rows)
+    pitch, own = (t.cols, result.cols) if row_major else (t.rows, result.rows)
     if t.boxed or t.dtype.packed or pitch != own or not t.is_full:
-        raise refuse(op, f"takes {seen} from {t}; allowed: whole rows of a tile that is valid as a whole")
+        raise refuse(op, f"takes {result} from {t}; allowed: whole rows of a tile that is valid as a whole")
     name, row, col = (writer.of(v) for v in op.ins)
     offset = f"{row} * {t.cols} + {col}" if row_major else f"{col} * {t.rows} + {row}"
-    _declare_alias(writer, op, value, (str(seen.rows), str(seen.cols)))
+    _declare_alias(writer, op, value, (str(result.rows), str(result.cols)))
     _point(writer, op, value, f"{name}.data() + ({offset})")
     writer.scope.depths[value.name] = writer.scope.depths.get(source.name, 0)
 
@@ -195,12 +195,12 @@ def _window(writer: Writer, op: ir.Op) -> None:
 
 def _make_view(writer: Writer, op: ir.Op) -> None:
     layout = op.attrs.get("layout")
-    chosen = layout if isinstance(layout, ir.GlobalLayout) else ir.GlobalLayout.ND
+    order = layout if isinstance(layout, ir.GlobalLayout) else ir.GlobalLayout.ND
     parts = [
         _five([writer.of(v) for v in op.group(g)], lead) for g, lead in (("shape", "1"), ("strides", "0"))
     ]
     pointer, result = writer.of(op.group("ptr")[0]), op.results[0]
-    _view(writer, result, chosen, pointer, *parts)
+    _view(writer, result, order, pointer, *parts)
 
 
 def _part(writer: Writer, op: ir.Op) -> None:

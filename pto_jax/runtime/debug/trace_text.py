@@ -206,8 +206,8 @@ def lanes(
         i, j = divmod(lane, cols)
         for name in names:
             if name in before:
-                shown = _read(execution.tile(name), before[name], i, j, out_of_region)
-                yield f"TRF_READ({name}, {i}, {j}) -> {letters[name]} = {shown}"
+                element = _read(execution.tile(name), before[name], i, j, out_of_region)
+                yield f"TRF_READ({name}, {i}, {j}) -> {letters[name]} = {element}"
         yield f"{text} -> {result}"
         yield f"TRF_WRITE({dst}, {i}, {j}, {result}) = {number(ref.type.dtype, after[i, j])}"
     if rows * cols > limit:

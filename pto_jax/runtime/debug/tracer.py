@@ -121,9 +121,9 @@ class Recorder(ABC):
         if not self.wants():
             return
         values = [v for v in (*op.ins, *op.outs) if v.name in _names(scope)]
-        shown = [f"{v} {operand_text(scope[v])}" for v in values]
+        sources = [f"{v} {operand_text(scope[v])}" for v in values]
         results = [f"-> {v} {v.type}" for v in op.results]
-        text = "; ".join([*shown, *results])
+        text = "; ".join([*sources, *results])
         line = f"{self._title(machine, op)}{'  ' if text else ''}{text}"
         operands = {v.name: self.value(machine, scope[v]) for v in values}
         self.take(self._step(machine, op, operands, {}, (), [line]))
@@ -138,9 +138,9 @@ class Recorder(ABC):
             operand = execution.operands.get(name)
             if isinstance(operand, TileRef):
                 self._words[name] = words_of(machine, operand)
-        shown = self._shown(execution)
-        self._sources = [self._operand(execution, n, self._words.get(n)) for n in shown]
-        self._operands = {_name(execution, n): self.value(machine, execution.operands[n]) for n in shown}
+        lines = self._shown(execution)
+        self._sources = [self._operand(execution, n, self._words.get(n)) for n in lines]
+        self._operands = {_name(execution, n): self.value(machine, execution.operands[n]) for n in lines}
         self._buffers = dict(machine.buffers)
 
     def after(self, machine: JaxMachine, execution: Execution, outputs: Mapping[str, Operand]) -> None:
@@ -236,10 +236,10 @@ class Tracer(Recorder):
     def take(self, step: Step) -> None:
         """Write the lines of a step as far as the limit goes."""
         self._last = step.number
-        shown = step.lines[: self.limit - self._lines]
-        self._lines += len(shown)
-        self._cut = len(shown) < len(step.lines)
-        for line in shown:
+        lines = step.lines[: self.limit - self._lines]
+        self._lines += len(lines)
+        self._cut = len(lines) < len(step.lines)
+        for line in lines:
             self.write(line)
 
     def finish(self) -> None:
