@@ -464,8 +464,8 @@ class Observer(Protocol):
     def before(self, machine: JaxMachine, execution: Execution) -> None:
         """An instruction is about to compute."""
 
-    def after(self, machine: JaxMachine, execution: Execution, results: Mapping[str, Operand]) -> None:
-        """It has written its destinations; ``results`` are those outside tile memory."""
+    def after(self, machine: JaxMachine, execution: Execution, outputs: Mapping[str, Operand]) -> None:
+        """It has written its destinations; ``outputs`` are those outside tile memory."""
 
 
 @dataclass
