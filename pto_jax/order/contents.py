@@ -18,9 +18,8 @@ from ..interpreter import Operand, Scope, TileRef
 from ..ir import BLayout, Function, Loc, Op, Pipe, TileType
 from .clocks import Use
 from .judge import assumptions, judged_program
-from .judged import Judged
+from .judged import Judged, OperandUse, OpFacts
 from .numbers import Course
-from .operations import Known, Named
 from .regions import GENERIC, Region, Space, Storage, tile_region
 from .walk import CourseRun
 
@@ -127,16 +126,18 @@ class ContentsRun(CourseRun):
         self.named: set[tuple[Bytes, int]] = set()
         self._memory: defaultdict[Space, Memory] = defaultdict(Memory)
 
-    def uses(self, op: Op, scope: Scope, known: Known, pipe: Pipe, named: Sequence[Named]) -> Iterator[Use]:
+    def uses(
+        self, op: Op, scope: Scope, facts: OpFacts, pipe: Pipe, accesses: Sequence[OperandUse]
+    ) -> Iterator[Use]:
         """Nothing that has to be ordered: only what is read and written counts."""
         executed = self.machine.executed
         operands = executed.operands if executed is not None and executed.op is op else {}
         self.sources = []
-        before = {n.name: operands[n.name] if n.name in operands else scope.find(n.value) for n in named}
+        before = {n.name: operands[n.name] if n.name in operands else scope.find(n.value) for n in accesses}
         self.came_to.add(id(op))
         if not self.is_unchanged(op, before, operands):
             for write in (False, True):
-                for n in (n for n in named if n.write == write):
+                for n in (n for n in accesses if n.write == write):
                     self.used(op, n, before[n.name])
         return iter(())
 
@@ -146,7 +147,7 @@ class ContentsRun(CourseRun):
         self.micro = True
         return iter(())
 
-    def used(self, op: Op, named: Named, operand: Operand) -> None:
+    def used(self, op: Op, operand_use: OperandUse, operand: Operand) -> None:
         """An operand is read or written."""
         here = self.place(operand)
         if here is None:
@@ -155,19 +156,19 @@ class ContentsRun(CourseRun):
         ranges = self.within.get(place.space.loc, ())
         if all(end <= place.start or place.end <= start for start, end in ranges):
             return
-        known = region.start >= 0 and region.end <= GENERIC and region.rows is not None
-        if not known:
+        exact = region.start >= 0 and region.end <= GENERIC and region.rows is not None
+        if not exact:
             whole = Region.of(place.space, place.start, place.type.bytes, [])
             if whole is None or whole.start < 0 or whole.end > GENERIC:
                 return
             region = whole
-        if named.write:
+        if operand_use.write:
             instruction = self.judged.resolved.of(op).instruction
-            scratch = instruction is not None and instruction.operand(named.name).role == "tmp"
+            scratch = instruction is not None and instruction.operand(operand_use.name).role == "tmp"
             sources = frozenset[int]().union(*(s for at, s in self.sources if at == place.bytes))
-            self.write(Written(op, place, region, scratch, sources), known)
+            self.write(Written(op, place, region, scratch, sources), exact)
         else:
-            self.read(place, region, known)
+            self.read(place, region, exact)
 
     def place(self, operand: Operand) -> tuple[Place, Region] | None:
         """The bytes of a tile at an address, and those of them that a handle is over."""
@@ -181,7 +182,7 @@ class ContentsRun(CourseRun):
         start, whole = storage.tile or (storage.start, storage.whole or operand.type)
         return Place(storage.space, start, whole, storage.made), region
 
-    def write(self, written: Written, known: bool) -> None:
+    def write(self, written: Written, exact: bool) -> None:
         """Bytes have a new value; where only execution knows which ones, other values may stay."""
         memory = self._memory[written.region.space]
         at = _bytes(written.region)
@@ -191,14 +192,14 @@ class ContentsRun(CourseRun):
         self.named.add((written.place.bytes, written.place.made))
         if not others:
             memory.last[at] = len(self.writes)
-        elif known:
+        elif exact:
             memory.before[at] = np.where(np.isin(old, others), old, memory.before[at])
             memory.last[at] = len(self.writes)
         else:
             self.open.add(id(written.op))
             memory.last[at] = np.where(np.isin(old, others), old, len(self.writes))
 
-    def read(self, place: Place, region: Region, known: bool) -> None:
+    def read(self, place: Place, region: Region, exact: bool) -> None:
         """Bytes are read as those of a place; all of them where only execution knows which ones."""
         memory = self._memory[region.space]
         at = _bytes(region)
@@ -220,7 +221,7 @@ class ContentsRun(CourseRun):
                 self.lost.setdefault((id(written.op), old.bytes, place.bytes), Lost(written, old, place))
             elif written.place.has(place.start, place.end):
                 written.own = True
-            if not same and known:
+            if not same and exact:
                 self.passed.add((last - 1, place))
 
     def is_unchanged(self, op: Op, before: Mapping[str, Operand], operands: Mapping[str, Operand]) -> bool:

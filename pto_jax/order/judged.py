@@ -1,19 +1,22 @@
-"""What the courses over a program share: the operations that the text has to order, and their cores."""
+"""What the courses over a program share: what the text says of operations, and their cores."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from math import lcm
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..analysis.resolve import ResolvedProgram
+from ..analysis.resolve import ResolvedOp, ResolvedProgram
 from ..interpreter.cores import meet_inside
-from ..ir import Function, KernelKind, Op, Pipe, Value
+from ..ir import AtomicType, Function, KernelKind, Op, Pipe, Value
 from ..isa import effects
+from ..isa.declare import Phase
+from ..isa.traits import Traits
+from ..profiles import ProfileName
 from .guided import special_trips
-from .operations import Known, known
 
 #: The arguments by which a program asks which block, of how many, and which vector core it is.
 BLOCK, BLOCKS, SUBBLOCK = (f"__pypto_spmd_{name}" for name in ("block_idx", "block_num", "subblock_idx"))
@@ -23,6 +26,70 @@ LONGEST = 24
 SHORT, ALL_LOOPS = 600, 24_000
 #: Numbers of flags between cores from here on are those of the second vector core.
 SECOND = 16
+
+
+class OperandUse(NamedTuple):
+    """An operand that a step reads or writes, by its declared name, and as messages name it."""
+
+    name: str
+    value: Value
+    text: str
+    write: bool
+    atomic: bool
+
+
+class Step(NamedTuple):
+    """A step on a pipe, and the operands that it uses."""
+
+    phase: Phase
+    operands: tuple[OperandUse, ...]
+
+
+class OpFacts(NamedTuple):
+    """What the text says of an operation.
+
+    ``kind`` is the kind of the core that executes it, "" where the text does not say it; ``written``: the
+    text has to order it.
+    """
+
+    traits: Traits
+    pipe: Pipe
+    runs: str | None
+    kind: str
+    written: bool
+    steps: tuple[Step, ...]
+
+    @property
+    def uses(self) -> bool:
+        """Whether it does anything but compute numbers."""
+        return bool(self.steps) or self.traits.order is not None or self.traits.fifo is not None
+
+
+def facts_of(resolved: ResolvedOp, profile: ProfileName, kind: str, written: bool) -> OpFacts:
+    """What the text says of an operation."""
+    op = resolved.op
+    traits = effects.traits_of(op)
+    runs = traits.regions.runs if traits.regions is not None else None
+    steps: tuple[Step, ...] = ()
+    if runs is None and not traits.calls:
+        attrs = resolved.bound.attrs if resolved.bound is not None else op.attrs
+        phases = effects.phases_of(op, resolved.values, attrs, profile)
+        parts = [Step(phase, tuple(_operands(resolved, traits, phase))) for phase in phases]
+        # A step that uses nothing still hands its order on to the next one.
+        steps = tuple(parts) if len(parts) > 1 or any(step.operands for step in parts) else ()
+    return OpFacts(traits, effects.pipe_of(op), runs, kind, written, steps)
+
+
+def _operands(resolved: ResolvedOp, traits: Traits, phase: Phase) -> Iterator[OperandUse]:
+    """The operands of a step; the places of elements that indexes choose are not followed."""
+    op = resolved.op
+    indexed = {e.operand for e in traits.effects if e.indexed and e.resource == "global"}
+    adds = op.attrs.get("atomicType") == AtomicType.ATOMIC_ADD
+    names = ((False, name) for name in phase.reads), ((True, name) for name in phase.writes)
+    for write, name in chain(*names):
+        value = resolved.values.get(name)
+        if value is not None and name not in indexed:
+            yield OperandUse(name, value, str(value), write, write and adds)
 
 
 @dataclass(eq=False)
@@ -40,7 +107,7 @@ class Judged:
     inputs: Mapping[str, Any] = field(default_factory=dict)
     #: The numbers of the operations in the order of the text.
     orders: dict[int, int] = field(default_factory=dict)
-    _known: dict[int, Known] = field(default_factory=dict)
+    _facts: dict[int, OpFacts] = field(default_factory=dict)
     _meets: dict[int, bool] = field(default_factory=dict)
     _special: dict[int, tuple[int, ...]] = field(default_factory=dict)
     _periods: dict[int, int] = field(default_factory=dict)
@@ -53,14 +120,14 @@ class Judged:
             for op in self.resolved.program.walk()
         )
 
-    def known(self, op: Op) -> Known:
+    def facts(self, op: Op) -> OpFacts:
         """What the text says of an operation."""
-        facts = self._known.get(id(op))
+        facts = self._facts.get(id(op))
         if facts is None:
             kind, profile = self.cores.get(id(op)), self.resolved.profile
             name = kind.name.lower() if kind is not None else ""
             on = profile.name if profile is not None else "a2a3"
-            facts = self._known[id(op)] = known(self.resolved.of(op), on, name, id(op) in self.written)
+            facts = self._facts[id(op)] = facts_of(self.resolved.of(op), on, name, id(op) in self.written)
         return facts
 
     def __post_init__(self) -> None:

@@ -35,10 +35,9 @@ from ..profiles import ProfileName
 from .blocks import Meetings, Member, Running, block_of, kind_of as kind_of_core, launched, prefix
 from .clocks import Clocks, Trace, Use
 from .guided import Arm, arm_of
-from .judged import BLOCK, BLOCKS, SUBBLOCK, Judged
+from .judged import BLOCK, BLOCKS, SUBBLOCK, Judged, OperandUse, OpFacts
 from .machine import OrderMachine
 from .numbers import Assumed, Course, Doubt, Guesses
-from .operations import Known, Named
 from .regions import Region, tile_region, view_region
 from .scopes import VectorScope
 from .signals import Signals, Turn
@@ -85,49 +84,49 @@ class Walk(Interpreter):
 
     def step(self, op: Op, scope: Scope) -> Steps[None]:
         """Execute one operation."""
-        course, known = self.course, self.course.judged.known(op)
+        course, facts = self.course, self.course.judged.facts(op)
         course.count()
-        course.core = self.core_of(known)
-        if known.runs is not None and known.runs in _STEERED:
+        course.core = self.core_of(facts)
+        if facts.runs is not None and facts.runs in _STEERED:
             steers = self.steers(op, scope)
             course.signals.doubt(op, steers)
-            if known.runs in ("if", "switch"):
+            if facts.runs in ("if", "switch"):
                 course.choose(op, steers[0])
         if op.regions and opens_scope(op):
             course.machine.scope = VectorScope()
-            yield from self.followed(op, scope, known)
+            yield from self.followed(op, scope, facts)
             course.machine.scope = None
         else:
-            yield from self.followed(op, scope, known)
+            yield from self.followed(op, scope, facts)
 
-    def followed(self, op: Op, scope: Scope, known: Known) -> Steps[None]:
+    def followed(self, op: Op, scope: Scope, facts: OpFacts) -> Steps[None]:
         """Execute one operation by its kind."""
         course = self.course
-        if known.runs == "for":
+        if facts.runs == "for":
             yield from self.repeat(op, scope)
-        elif known.runs == "while":
+        elif facts.runs == "while":
             yield from self.again(op, scope)
         elif course.listed is not None:
-            yield from self.single(op, scope, known)
-            if not op.regions and not known.traits.calls:
+            yield from self.single(op, scope, facts)
+            if not op.regions and not facts.traits.calls:
                 number = scope.find(op.ins[0]) if op.ins else None
                 course.listed.append(Listed(op, self.core.name, course.guesses.value(number)))
-        elif known.traits.meets_blocks:
+        elif facts.traits.meets_blocks:
             yield from course.meetings.pass_by(op, course.core, course.member_of(self))
         else:
-            yield from self.single(op, scope, known)
+            yield from self.single(op, scope, facts)
             machine = course.machine
-            touched = known.uses or machine.touched or machine.accessed or machine.scalars
-            if known.runs is None and not known.traits.calls and touched:
-                course.core = self.core_of(known)
-                course.note(self, op, scope, known)
+            touched = facts.uses or machine.touched or machine.accessed or machine.scalars
+            if facts.runs is None and not facts.traits.calls and touched:
+                course.core = self.core_of(facts)
+                course.note(self, op, scope, facts)
 
-    def core_of(self, known: Known) -> str:
+    def core_of(self, facts: OpFacts) -> str:
         """The core that executes an operation: the one that runs, or the one that the text says."""
-        name = self.names.get(known.kind)
+        name = self.names.get(facts.kind)
         if name is None:
-            own = self.core.name or known.kind or self.course.kind
-            name = self.names[known.kind] = (self.named + own).strip()
+            own = self.core.name or facts.kind or self.course.kind
+            name = self.names[facts.kind] = (self.named + own).strip()
         return name
 
     def steers(self, op: Op, scope: Scope) -> Sequence[Operand]:
@@ -135,13 +134,13 @@ class Walk(Interpreter):
         bounds = [v for name in ("lb", "ub", "step") for v in op.group(name)] or op.ins[:1]
         return [scope.find(v) for v in bounds]
 
-    def single(self, op: Op, scope: Scope, known: Known) -> Steps[None]:
+    def single(self, op: Op, scope: Scope, facts: OpFacts) -> Steps[None]:
         """An operation that is no loop; what nothing executes gives results of which nothing is known."""
-        if known.traits.fifo == "pop":
+        if facts.traits.fifo == "pop":
             through = ring(op, scope)
             key = through.to_cube if self.core.kind == "cube" else through.to_vector
             self.course.machine.popping = key, through.local
-        order = known.traits.order
+        order = facts.traits.order
         if order is not None and (order.role, order.through) == ("wait", "signal"):
             # Another processor signals: this one looks once and goes on.
             next(super().step(op, scope), None)
@@ -149,7 +148,7 @@ class Walk(Interpreter):
         try:
             yield from super().step(op, scope)
         except PtoError:
-            if op.regions or known.traits.calls:
+            if op.regions or facts.traits.calls:
                 raise
             for value in op.results:
                 scope.bind(value, self.course.machine.unknown(value))
@@ -396,25 +395,25 @@ class CourseRun:
 
     # -- what operations do --------------------------------------------------------------------------
 
-    def note(self, walk: Walk, op: Op, scope: Scope, known: Known) -> None:
+    def note(self, walk: Walk, op: Op, scope: Scope, facts: OpFacts) -> None:
         """Tell clocks and signals what an operation has done."""
-        traits = known.traits
+        traits = facts.traits
         if self.machine.scope is not None:
             self.inside(op, self.machine.scope)
         if traits.order is not None and traits.order.through not in ("signal", "transfer"):
             self.signals.order(self.turn(walk), op, scope, self.core)
             return
         if traits.fifo is not None:
-            self.pass_slot(walk, op, scope, known)
+            self.pass_slot(walk, op, scope, facts)
         if traits.order is not None and (traits.order.role, traits.order.through) == ("signal", "signal"):
             self.announce(walk, op, scope)
             return
         before: Pipe | None = None
-        for phase, operands in known.steps:
+        for phase, operands in facts.steps:
             if before is not None:
                 self.signals.hand_over(op, self.core, before, phase)
             before = phase.pipe
-            uses = list(self.uses(op, scope, known, phase.pipe, operands))
+            uses = list(self.uses(op, scope, facts, phase.pipe, operands))
             if uses:
                 self.clocks.execute(uses)
             if traits.fifo == "pop" and are_windows(self.profile):
@@ -422,18 +421,18 @@ class CourseRun:
         if self.machine.accessed:
             self.clocks.execute(list(self.bytes_of(op)))
         if self.machine.touched:
-            self.clocks.execute(list(self.elements(op, known)))
+            self.clocks.execute(list(self.elements(op, facts)))
         if self.machine.scalars and self.machine.scope is None:
-            self.clocks.execute(list(self.on_chip(op, known.written)))
+            self.clocks.execute(list(self.on_chip(op, facts.written)))
         for value in op.results:
-            self.signals.produced[value.name] = known.pipe
+            self.signals.produced[value.name] = facts.pipe
 
-    def pass_slot(self, walk: Walk, op: Op, scope: Scope, known: Known) -> None:
+    def pass_slot(self, walk: Walk, op: Op, scope: Scope, facts: OpFacts) -> None:
         """A slot of a pipe between cores is pushed, popped or freed."""
-        if known.traits.fifo in ("push", "pop", "free", "allocate"):
-            phases = [step.phase for step in known.steps]
+        if facts.traits.fifo in ("push", "pop", "free", "allocate"):
+            phases = [step.phase for step in facts.steps]
             self.signals.fifo(self.turn(walk), op, scope, self.core, phases)
-        if known.traits.fifo == "free" and self.windows.get(self.core):
+        if facts.traits.fifo == "free" and self.windows.get(self.core):
             use = self.windows[self.core].popleft()
             # Behind the free the producer fills the slot again.
             self.clocks.execute([use._replace(op=op)] if use is not None else [])
@@ -482,23 +481,25 @@ class CourseRun:
             self.clocks.announce(Use(op, self.core, Pipe.S, str(value), True, region))
         self.clocks.barrier(self.core, Pipe.ALL)
 
-    def uses(self, op: Op, scope: Scope, known: Known, pipe: Pipe, named: Sequence[Named]) -> Iterator[Use]:
+    def uses(
+        self, op: Op, scope: Scope, facts: OpFacts, pipe: Pipe, accesses: Sequence[OperandUse]
+    ) -> Iterator[Use]:
         """The bytes that an operation reads and writes in a step; scratch is written."""
         executed = self.machine.executed
         operands = executed.operands if executed is not None and executed.op is op else {}
-        for name, value, text, write, atomic in named:
+        for name, value, text, write, atomic in accesses:
             region = self.region(operands[name] if name in operands else scope.find(value))
             if region is not None:
-                use = Use(op, self.core, pipe, text, write, region, known.written, atomic)
+                use = Use(op, self.core, pipe, text, write, region, facts.written, atomic)
                 yield from self.with_lines(use) if write and self.lines else (use,)
 
-    def elements(self, op: Op, known: Known) -> Iterator[Use]:
+    def elements(self, op: Op, facts: OpFacts) -> Iterator[Use]:
         """The elements of global memory that the scalar unit has read or written."""
         for write, pointer in self.machine.touched:
             view = View(pointer.buffer, pointer.dtype, pointer.offset, (1,), (1,))
             region = self.region(view)
             if region is not None:
-                use = Use(op, self.core, Pipe.S, f"%{pointer.buffer}", write, region, known.written)
+                use = Use(op, self.core, Pipe.S, f"%{pointer.buffer}", write, region, facts.written)
                 yield from self.with_lines(use) if write and self.lines else (use,)
 
     @cached_property
