@@ -408,6 +408,7 @@ _STEPS: dict[str, Step] = {
     "squeeze": lambda eqn, values: [values[0].squeeze(eqn.params["dimensions"])],
     "transpose": lambda eqn, values: [values[0].transpose(eqn.params["permutation"])],
     "concatenate": lambda eqn, values: [np.concatenate(values, eqn.params["dimension"])],
+    "pure_callback": by_jax,
     "stack": lambda eqn, values: [np.stack(values, eqn.params["axis"])],
     "slice": _slice,
     "dynamic_slice": _dynamic_slice,

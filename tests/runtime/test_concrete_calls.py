@@ -268,6 +268,23 @@ def test_the_first_numbers_are_judged_without_compiling(
         assert soon.any() == (n == case.bad)
 
 
+@pytest.mark.parametrize("form", ["store below", "loop", "loop in a loop", "blocks", "no rows"])
+def test_all_rules_are_judged_apart_from_the_results(form: str) -> None:
+    """With ``checks=True`` too; the message is that of the report that a call gives."""
+    case = FORMS[form]("f32")
+    kernel = pto.compile(case.source.program, grid=case.grid, partial_launch=True, checks=True, warn=False)
+    x, y = map(jax.numpy.asarray, arrays("f32"))
+    kernel._calls.made.clear()  # Equal programs are one kernel.
+    outputs = kernel.checked(x, y, case.good)
+    np.testing.assert_array_equal(outputs["y"], kernel(x, y, case.good)[0]["y"])
+    (judged,) = kernel._calls.made.values()
+    assert judged is not None and len(judged.inside) == 1 and judged.flags._cache_size() == 0
+    with pytest.raises(pto.ExecutionError) as error:
+        kernel.checked(x, y, case.bad)
+    _, report = kernel(x, y, case.bad)
+    assert list(error.value.diagnostics) == report.problems()
+
+
 def test_what_a_message_shows_is_compiled_where_a_rule_is_broken() -> None:
     case = FORMS["store below"]("f32")
     kernel = pto.compile(case.source.program, warn=False)
