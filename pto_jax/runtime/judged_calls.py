@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.core import Tracer
@@ -236,12 +237,21 @@ def _while(p: dict[str, Any], values: list[Any], wanted: Needed) -> list[Any]:
     n, m = p["cond_nconsts"], p["cond_nconsts"] + p["body_nconsts"]
     carried = _carried_while(p, wanted)
 
-    def condition(state: Sequence[Any]) -> Any:
+    def goes_on(state: Sequence[Any]) -> Any:
         return evaluate(p["cond_jaxpr"], [*values[:n], *_spread(state, carried)], [True])[0]
 
     def body(state: Sequence[Any]) -> Sequence[Any]:
         results = evaluate(p["body_jaxpr"], [*values[n:m], *_spread(state, carried)], carried)
-        return _chosen(results, carried)
+        new = _chosen(results, carried)
+        if not p["cond_jaxpr"].out_avals[0].ndim:
+            return new
+        # Of a batch those whose condition is false keep what they carry.
+        flags = goes_on(state)
+        wide = (lax.broadcast_in_dim(flags, x.shape, range(flags.ndim)) for x in new)
+        return [lax.select(flag, x, old) for flag, x, old in zip(wide, new, state, strict=True)]
+
+    def condition(state: Sequence[Any]) -> Any:
+        return jnp.any(goes_on(state))
 
     return _spread(lax.while_loop(condition, body, _chosen(values[m:], carried)), carried)
 
