@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 import jax
 
 from ..errors import ArgumentError
-from .numpy_steps import by_numpy
+from ..lowering.numpy_steps import by_numpy
 
 #: ``o0`` is XLA's code without optimisations; ``numpy`` and ``cuda`` are the traces for CPUs and for CUDA,
 #: executed by NumPy.

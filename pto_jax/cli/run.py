@@ -325,9 +325,7 @@ def _outputs(kernel: Kernel, values: Sequence[Array | None], options: RunOptions
     elif options.dump_state is not None:
         outputs, state = kernel.with_state(*values)
     else:
-        outputs, report = kernel(*values)
-        report.raise_if_broken()
-        return dict(outputs)
+        return kernel.checked(*values)
     if options.dump_state is not None:
         state.save(options.dump_state)
     return outputs

@@ -134,6 +134,15 @@ class Region:
 
 
 @dataclass
+class _Of:
+    """The numbers of the regions of one memory: by their blocks, those of many blocks, all of them."""
+
+    blocks: dict[int, list[int]] = field(default_factory=dict)
+    wide: list[int] = field(default_factory=list)
+    all: list[int] = field(default_factory=list)
+
+
+@dataclass
 class Regions:
     """Numbers of regions, and for each number those that have bytes in common with it."""
 
@@ -142,9 +151,7 @@ class Regions:
     #: The same by the identities of objects, which are kept: they are cheaper to compare.
     _same: dict[int, tuple[Region, int]] = field(default_factory=dict)
     _near: list[list[int]] = field(default_factory=list)
-    _at: dict[tuple[Space, int], list[int]] = field(default_factory=dict)
-    _wide: dict[Space, list[int]] = field(default_factory=dict)
-    _all: dict[Space, list[int]] = field(default_factory=dict)
+    _spaces: dict[Space, _Of] = field(default_factory=dict)
 
     def of(self, region: Region) -> int:
         """The number of a region, a new one where it has none yet."""
@@ -156,22 +163,18 @@ class Regions:
 
     def _new(self, region: Region) -> int:
         number = self._numbers[region] = len(self.known)
-        blocks = self._blocks(region)
-        if blocks is None:
-            around = list(self._all.get(region.space, ()))
-        else:
-            around = [i for b in blocks for i in self._at.get((region.space, b), ())]
-            around += self._wide.get(region.space, ())
+        blocks, of = self._blocks(region), self._spaces.setdefault(region.space, _Of())
+        around = of.all if blocks is None else [i for b in blocks for i in of.blocks.get(b, ())] + of.wide
         near = [i for i in dict.fromkeys(around) if self.known[i].meets(region)]
         self.known.append(region)
         self._near.append([*near, number])
         for i in near:
             self._near[i].append(number)
-        self._all.setdefault(region.space, []).append(number)
+        of.all.append(number)
         if blocks is None:
-            self._wide.setdefault(region.space, []).append(number)
+            of.wide.append(number)
         for b in blocks or ():
-            self._at.setdefault((region.space, b), []).append(number)
+            of.blocks.setdefault(b, []).append(number)
         return number
 
     def near(self, number: int) -> list[int]:

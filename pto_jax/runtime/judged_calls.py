@@ -6,15 +6,18 @@ its own, which few calls need. Elsewhere one function gives all.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.core import Tracer
 
 from ..garbage import seldom_collected
+from ..lowering.numpy_steps import TooLongError, soon
 from ..lowering.primitives import ClosedJaxpr, Jaxpr, Literal, by_jax, scanned
 from .state import PackedReport
 
@@ -24,6 +27,8 @@ Results: TypeAlias = "dict[str, Any]"
 NOTHING = PackedReport(None, None, ())
 #: Different numbers that the accesses of one kind of call are remembered for.
 REMEMBERED = 4096
+#: Equations that NumPy executes sooner than XLA compiles them.
+SHORT = 20_000
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,7 @@ class Judged:
     """A function of results, and two of some leaves of the arguments: what rules are broken, the report."""
 
     results: Callable[..., Results]
-    flags: Callable[..., Any]
+    flags: Any
     report: Callable[..., PackedReport]
     places: tuple[int, ...]
     inside: set[tuple[bytes, ...]] = field(default_factory=set)
@@ -43,13 +48,20 @@ class Judged:
         key = tuple(np.asarray(n).tobytes() for n in numbers)
         if key in self.inside:
             return results, NOTHING
-        flags = self.flags(*numbers)
+        flags = self._flags(numbers)
         if isinstance(flags, Tracer) or np.asarray(flags).any():
             return results, self.report(*numbers)
         if len(self.inside) >= REMEMBERED:
             self.inside.clear()
         self.inside.add(key)
         return results, NOTHING
+
+    def _flags(self, numbers: Sequence[Any]) -> Any:
+        """What rules are broken; code for it is compiled from the second numbers on."""
+        if not self.inside:
+            with suppress(TooLongError):
+                return soon(self.flags.trace(*numbers).jaxpr, numbers, "cpu", SHORT)[0]
+        return self.flags(*numbers)
 
 
 @dataclass(frozen=True)
@@ -63,10 +75,15 @@ class Calls:
         """The results, and the report of what was not judged before."""
         leaves, structure = jax.tree.flatten(tuple(args))
         kind = structure, *[(x.shape, x.dtype, getattr(x, "weak_type", False)) for x in leaves]
-        if kind not in self.made:
-            with seldom_collected():
-                self.made[kind] = _judged(self.whole.trace(*args), leaves)
-        judged = self.made[kind]
+        if kind in self.made:
+            return self._called(self.made[kind], args, leaves)
+        with seldom_collected():
+            self.made[kind] = _judged(self.whole.trace(*args), leaves)
+            return self._called(self.made[kind], args, leaves)
+
+    def _called(
+        self, judged: Judged | None, args: Sequence[Any], leaves: Sequence[Any]
+    ) -> tuple[Results, PackedReport]:
         whole: tuple[Results, PackedReport] = self.whole(*args) if judged is None else judged(args, leaves)
         return whole
 
@@ -220,12 +237,21 @@ def _while(p: dict[str, Any], values: list[Any], expected: Needed) -> list[Any]:
     n, m = p["cond_nconsts"], p["cond_nconsts"] + p["body_nconsts"]
     carried = _carried_while(p, expected)
 
-    def condition(state: Sequence[Any]) -> Any:
+    def goes_on(state: Sequence[Any]) -> Any:
         return evaluate(p["cond_jaxpr"], [*values[:n], *_spread(state, carried)], [True])[0]
 
     def body(state: Sequence[Any]) -> Sequence[Any]:
         results = evaluate(p["body_jaxpr"], [*values[n:m], *_spread(state, carried)], carried)
-        return _chosen(results, carried)
+        new = _chosen(results, carried)
+        if not p["cond_jaxpr"].out_avals[0].ndim:
+            return new
+        # Of a batch those whose condition is false keep what they carry.
+        flags = goes_on(state)
+        wide = (lax.broadcast_in_dim(flags, x.shape, range(flags.ndim)) for x in new)
+        return [lax.select(flag, x, old) for flag, x, old in zip(wide, new, state, strict=True)]
+
+    def condition(state: Sequence[Any]) -> Any:
+        return jnp.any(goes_on(state))
 
     return _spread(lax.while_loop(condition, body, _chosen(values[m:], carried)), carried)
 

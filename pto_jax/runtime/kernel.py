@@ -212,8 +212,19 @@ class Kernel:
         """
         if self.checks:
             return self._run(args, kwargs, jit=True, check="all")[:2]
+        return self.checked(*args, **kwargs)
+
+    def checked(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """The outputs of a call; ExecutionError where it breaks a run-time rule that the kernel follows.
+
+        >>> import numpy as np, pto_jax as pto
+        >>> kernel = pto.compile(pto.parse("%d = tneg %a : !pto.tile<1x8xf32>"), checks=True)
+        >>> kernel.checked(np.ones((1, 8), np.float32))["d"].array[0, 0].item()
+        -1.0
+        """
         results: tuple[dict[str, Any], Report | PackedReport] | None = self._compiled(args, kwargs)
-        if results is None:
+        # Only here does a message about blocks have the numbers that decide.
+        if results is None or (self.checks and results[1].kept is False):
             traced = any(isinstance(x, Tracer) for x in jax.tree.leaves((args, kwargs)))
             check: execution.Check = "nothing" if traced else self._check
             results = self._run(args, kwargs, jit=True, check=check)[:2]

@@ -164,20 +164,25 @@ def _read_item(reader: Reader, fmt: Format, item: formats.Item, draft: Draft) ->
 
 
 def _read_optional(reader: Reader, fmt: Format, item: formats.OptionalItem, draft: Draft) -> None:
-    when, targets = item.when, {t for i in item.items for t in getattr(i, "targets", ())}
+    when = item.when
     if "|" in when and reader.cursor.kind is Kind.BARE_IDENT:
         _read_named(reader, fmt, when, draft)
         return
     match when:
         case "t":
-            present = not targets.isdisjoint(draft.groups)
+            present = not _targets(item).isdisjoint(draft.groups)
         case "m":
             last = next(reversed(draft.groups), "")
-            present = last in targets and _present(reader.cursor, fmt, item.items)
+            present = last in _targets(item) and _present(reader.cursor, fmt, item.items)
         case _:
             present = "|" in when or _present(reader.cursor, fmt, item.items)
     for inner in item.items if present else ():
         _read_item(reader, fmt, inner, draft)
+
+
+def _targets(item: formats.OptionalItem) -> frozenset[str]:
+    """The operands whose types an optional part gives."""
+    return frozenset(t for i in item.items for t in getattr(i, "targets", ()))
 
 
 def _read_named(reader: Reader, fmt: Format, when: str, draft: Draft) -> None:

@@ -248,8 +248,9 @@ class Cursor(Source):
         if match is not None:
             group = match.lastindex or 0
             self.kind = _KINDS[group]
-            self.text = match[group]
-            self.start, self.end = match.span(group)
+            self.text = text = match[group]
+            self.end = end = match.end()
+            self.start = end - len(text)
         else:
             self.kind, self.start, self.end = self._token(self.end)
             self.text = self.source[self.start : self.end]

@@ -144,7 +144,12 @@ class Scopes:
         if isinstance(result, UnknownType):
             result = written or default or result
             binding.type = result
-        elif written is not None and written != result and not isinstance(written, UnknownType):
+        elif (
+            written is not None
+            and written is not result
+            and written != result
+            and not isinstance(written, UnknownType)
+        ):
             self._agree(mention, written, binding)
         name = mention.name if mention.name in self._bindings else f"{mention.name}#0"
         return Value(name, result, self.span(mention))

@@ -15,8 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 import jax
 
 import pto_jax.lowering
-from pto_jax.cases import numpy_steps
-from pto_jax.lowering import memory
+from pto_jax.lowering import memory, numpy_steps
 from pto_jax.runtime import kernel
 
 FOLDER = Path(pto_jax.lowering.__file__).parent

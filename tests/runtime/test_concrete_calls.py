@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
+from pto_jax.lowering import numpy_steps
+from pto_jax.lowering.bits import x64
+from pto_jax.runtime import judged_calls
 from tests.runtime.conftest import Source
 
 SIZE = 64
@@ -239,6 +242,47 @@ def test_accesses_that_numbers_tell_are_not_waited_for(form: str) -> None:
     kernel(x, y, n)
     kernel(x=x, y=y, n=n)
     assert len(judged.inside) == 1 and list(judged.results(x, y, n)) == ["y"]
+
+
+@pytest.mark.parametrize("form", ["store below", "loop", "loop in a loop", "blocks", "no rows"])
+@pytest.mark.parametrize("limit", [judged_calls.SHORT, 1])
+def test_the_first_numbers_are_judged_without_compiling(
+    form: str, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NumPy gives the flags of the compiled code; what takes too many steps is compiled."""
+    monkeypatch.setattr(judged_calls, "SHORT", limit)
+    case = FORMS[form]("f32")
+    kernel = pto.compile(case.source.program, grid=case.grid, partial_launch=True, warn=False)
+    x, y = map(jax.numpy.asarray, arrays("f32"))
+    kernel._calls.made.clear()  # Equal programs are one kernel.
+    kernel(x, y, jax.numpy.int32(case.good))
+    (judged,) = kernel._calls.made.values()
+    assert judged is not None and len(judged.inside) == 1
+    assert judged.flags._cache_size() == (limit == 1)
+    for n in (case.good, case.bad):
+        numbers = [jax.numpy.int32(n)]
+        with x64():
+            flags = judged.flags(*numbers)
+            soon = numpy_steps.soon(judged.flags.trace(*numbers).jaxpr, numbers, "cpu", 10**6)[0]
+        np.testing.assert_array_equal(soon, flags)
+        assert soon.any() == (n == case.bad)
+
+
+@pytest.mark.parametrize("form", ["store below", "loop", "loop in a loop", "blocks", "no rows"])
+def test_all_rules_are_judged_apart_from_the_results(form: str) -> None:
+    """With ``checks=True`` too; the message is that of the report that a call gives."""
+    case = FORMS[form]("f32")
+    kernel = pto.compile(case.source.program, grid=case.grid, partial_launch=True, checks=True, warn=False)
+    x, y = map(jax.numpy.asarray, arrays("f32"))
+    kernel._calls.made.clear()  # Equal programs are one kernel.
+    outputs = kernel.checked(x, y, case.good)
+    np.testing.assert_array_equal(outputs["y"], kernel(x, y, case.good)[0]["y"])
+    (judged,) = kernel._calls.made.values()
+    assert judged is not None and len(judged.inside) == 1 and judged.flags._cache_size() == 0
+    with pytest.raises(pto.ExecutionError) as error:
+        kernel.checked(x, y, case.bad)
+    _, report = kernel(x, y, case.bad)
+    assert list(error.value.diagnostics) == report.problems()
 
 
 def test_what_a_message_shows_is_compiled_where_a_rule_is_broken() -> None:

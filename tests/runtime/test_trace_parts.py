@@ -50,7 +50,20 @@ def _delayed(x: Any, n: Any) -> Any:
     return array, a
 
 
-FORMS = {f.__name__: f for f in (_while, _scan, _cond, _jit, _nested, _delayed)}
+def _batch(x: Any, n: Any) -> Any:
+    """Loops of which each entry of a batch has its own number of trips."""
+
+    def one(row: Any, limit: Any) -> Any:
+        def body(s: Any) -> Any:
+            return s[0] + 1, s[1] * 3 + s[0], s[2] + s[1]
+
+        _, number, array = lax.while_loop(lambda s: s[0] < limit, body, (0, limit, row))
+        return array, number
+
+    return jax.vmap(one)(x, n + jnp.arange(len(x), dtype=jnp.int32))
+
+
+FORMS = {f.__name__: f for f in (_while, _scan, _cond, _jit, _nested, _delayed, _batch)}
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -7,6 +7,7 @@ code of their own, NumPy executes that of any of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
@@ -16,8 +17,8 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from ..lowering.bits import x64
-from ..lowering.primitives import ClosedJaxpr, Literal, by_jax, scanned
+from .bits import x64
+from .primitives import ClosedJaxpr, Literal, by_jax, scanned
 
 # -- traces, step by step ----------------------------------------------------------------------------
 
@@ -26,15 +27,22 @@ from ..lowering.primitives import ClosedJaxpr, Literal, by_jax, scanned
 Step: TypeAlias = Callable[[Any, list[Any]], list[Any]]
 
 
-@dataclass(frozen=True)
+class TooLongError(Exception):
+    """A trace takes more steps than NumPy is to execute, or one that only JAX has."""
+
+
+@dataclass
 class Interpreter:
     """Executes traces: control flow itself, other primitives by a table of steps or else by JAX.
 
-    ``array`` makes the arrays that values are kept as.
+    ``array`` makes the arrays that values are kept as. ``others`` executes what the table does not have;
+    ``left`` is how many equations may still be executed.
     """
 
     array: Callable[[Any], Any]
     steps: Mapping[str, Step]
+    others: Step = by_jax
+    left: float = math.inf
 
     def call(self, function: Callable[[Any], Any], argument: Any) -> Any:
         """What a function of a tree of arrays gives, traced as a whole."""
@@ -46,6 +54,9 @@ class Interpreter:
     def evaluate(self, traced: ClosedJaxpr, arguments: Iterable[Any]) -> list[Any]:
         """The results of a trace."""
         jaxpr = traced.jaxpr
+        self.left -= len(jaxpr.eqns)
+        if self.left < 0:
+            raise TooLongError
         environment: dict[Any, Any] = dict(zip(jaxpr.constvars, map(self.array, traced.consts), strict=True))
         environment.update(zip(jaxpr.invars, arguments, strict=True))
 
@@ -65,7 +76,7 @@ class Interpreter:
                 return self._while
             case "scan":
                 return self._scan
-        return self.steps.get(name, by_jax)
+        return self.steps.get(name, self.others)
 
     def _cond(self, eqn: Any, values: list[Any]) -> list[Any]:
         branches = eqn.params["branches"]
@@ -127,6 +138,20 @@ def traced(code: Callable[..., Any], types: tuple[tuple[tuple[int, ...], Any], .
 @cache
 def by_numpy(platform: str) -> Interpreter:
     """What executes traces with the code of a platform, by JAX's names."""
+    return _interpreter(platform)
+
+
+def soon(traced: ClosedJaxpr, arguments: Iterable[Any], platform: str, limit: int) -> list[Any]:
+    """The results of a trace that takes ``limit`` equations at most; TooLongError for others."""
+
+    def others(eqn: Any, values: Values) -> Values:
+        raise TooLongError
+
+    with np.errstate(all="ignore"):
+        return _interpreter(platform, others, limit).evaluate(traced, map(np.asarray, arguments))
+
+
+def _interpreter(platform: str, others: Step = by_jax, left: float = math.inf) -> Interpreter:
 
     def inner(name: str) -> Step:
         return lambda eqn, values: interpreter.evaluate(eqn.params[name], values)
@@ -151,7 +176,7 @@ def by_numpy(platform: str) -> Interpreter:
         "pallas_call": _kernel,
         "platform_index": index,
     }
-    interpreter = Interpreter(np.asarray, {**_STEPS, **own})
+    interpreter = Interpreter(np.asarray, {**_STEPS, **own}, others, left)
     return interpreter
 
 
@@ -378,10 +403,13 @@ _STEPS: dict[str, Step] = {
     "select_n": _lanes(_select),
     "iota": _iota,
     "broadcast_in_dim": _broadcast,
+    "device_put": lambda eqn, values: values,
     "reshape": lambda eqn, values: [values[0].reshape(eqn.params["new_sizes"])],
     "squeeze": lambda eqn, values: [values[0].squeeze(eqn.params["dimensions"])],
     "transpose": lambda eqn, values: [values[0].transpose(eqn.params["permutation"])],
     "concatenate": lambda eqn, values: [np.concatenate(values, eqn.params["dimension"])],
+    "pure_callback": by_jax,
+    "stack": lambda eqn, values: [np.stack(values, eqn.params["axis"])],
     "slice": _slice,
     "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update,
