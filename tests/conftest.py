@@ -32,6 +32,11 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["XLA_FLAGS"] = " ".join([given, *flags]).strip()
 
 
+#: How many objects are made before a search for garbage among the young, and how many of those before one among
+#: the older: a search among all, for which what JAX keeps grows to millions, finds next to nothing.
+_THRESHOLDS = (20_000, 20, 100)
+
+
 #: Folders of tests that compare bits which optimisations could change.
 OPTIMISED = tuple(
     f"tests/{folder}/"
@@ -86,6 +91,7 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(*_THRESHOLDS)
         gc.enable()
 
 
