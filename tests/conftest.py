@@ -32,8 +32,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["XLA_FLAGS"] = " ".join([given, *flags]).strip()
 
 
-#: How many objects are made before a search for garbage among the young, and how many of those before one among
-#: the older: a search among all, for which what JAX keeps grows to millions, finds next to nothing.
+#: After how many objects garbage is looked for among the youngest, and so on among the older. A search among
+#: all, of which JAX keeps millions, takes a second and finds next to nothing.
 _THRESHOLDS = (20_000, 20, 100)
 
 
