@@ -369,7 +369,21 @@ def _reduce(function: Callable[..., Any]) -> Step:
     return step
 
 
+def _same(eqn: Any, values: Values) -> Values:
+    return values
+
+
+def _argmax(eqn: Any, values: Values) -> Values:
+    (x,), p = values, eqn.params
+    if x.dtype.kind == "f" or not x.size:
+        return by_jax(eqn, values)
+    return [np.argmax(x, axis=p["axes"][0]).astype(p["index_dtype"])]
+
+
 _STEPS: dict[str, Step] = {
+    "device_put": _same,
+    "stop_gradient": _same,
+    "argmax": _argmax,
     "convert_element_type": _convert,
     "bitcast_convert_type": _bitcast,
     "and": _lanes(np.bitwise_and),

@@ -10,6 +10,7 @@ import os
 from collections import defaultdict
 from collections.abc import Generator, Iterator
 from importlib.metadata import version
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,24 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.markexpr == "not slow" and older and "--xla_cpu_" not in given:
         flags.append(_SOONEST)
     os.environ["XLA_FLAGS"] = " ".join([given, *flags]).strip()
+
+
+#: After how many objects garbage is looked for among the youngest, and so on among the older. A search among
+#: all, of which JAX keeps millions, takes a second and finds next to nothing.
+_THRESHOLDS = (20_000, 20, 100)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Neighbouring tests share what they compile, so each process has a half, and then some of the other's.
+
+    By default processes take turns.
+    """
+    if config.getoption("dist") != "load":
+        return None
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)
 
 
 #: Folders of tests that compare bits which optimisations could change.
@@ -86,6 +105,7 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(*_THRESHOLDS)
         gc.enable()
 
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import IntEnum
+from functools import cache
 from itertools import chain
 from pathlib import Path
 
@@ -20,8 +21,8 @@ from pto_jax import api, isa, oracle
 from pto_jax.builder.calls import signatures
 from pto_jax.builder.instructions import names as operation_names
 from pto_jax.generate import options
-from pto_jax.generate.programs import cases
-from pto_jax.ir import Op
+from pto_jax.generate.programs import Case, cases
+from pto_jax.ir import Op, Program, Region
 from pto_jax.isa.micro import MicroOperation
 from pto_jax.manual import micro
 from pto_jax.runtime import op_functions, op_types
@@ -35,6 +36,7 @@ Written by ``python -m tools.stubs`` from the declarations.
 
 from collections.abc import Callable
 from enum import IntEnum
+from functools import cache
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict, Unpack, overload
 
 import jax
@@ -69,6 +71,7 @@ Written by ``python -m tools.stubs`` from the declarations.
 """
 
 from enum import IntEnum
+from functools import cache
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack, overload
 
 from .values import Handle
@@ -258,21 +261,32 @@ def micro_example(operation: MicroOperation) -> str:
     """
     chosen = replace(options.MICRO, only=frozenset({operation.name}))
     first, lines = "", list[str]()
-    for case in chain(cases(1, _CASES, chosen), cases(1, _CASES, options.CUBE)):
+    for case in chain(cases(1, _CASES, chosen), _of_the_cube_unit()):
         op = next((op for op in case.program.walk() if op.name == operation.name), None)
-        if op is None or len(lines) == _TRIES:
+        different = op is not None and len({v.name for v in op.ins}) == len(op.ins)
+        if op is None or (first and not different):
             continue
-        line = _line(operation, op, str(case.program))
+        line = _line(operation, op, case.program)
         first = first or line
-        if len({v.name for v in op.ins}) == len(op.ins):
-            if micro.kernel_with(operation, line) is not None:
+        if different:
+            if line not in lines and micro.kernel_with(operation, line) is not None:
                 return line
             lines.append(line)
+            if len(lines) == _TRIES:
+                break
     return next(iter(lines), first)
 
 
-def _line(operation: MicroOperation, op: Op, text: str) -> str:
-    """The first line of a program that has the operation, with the names of the declaration."""
+@cache
+def _of_the_cube_unit() -> tuple[Case, ...]:
+    return tuple(cases(1, _CASES, options.CUBE))
+
+
+def _line(operation: MicroOperation, op: Op, program: Program) -> str:
+    """The line of an operation of a program, with the names of the declaration."""
+    # The others would be printed for nothing.
+    alone = replace(program.functions[0], body=Region((op,)))
+    text = str(replace(program, functions=(alone,)))
     operands = [name for name, count in op.groups if count] or operation.operands
     names = dict(zip((v.name for v in op.results), operation.results, strict=False))
     names |= dict(zip((v.name for v in op.ins), operands, strict=False))

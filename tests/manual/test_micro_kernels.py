@@ -36,7 +36,7 @@ def test_operations_on_registers_have_a_kernel() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in sorted(kernels())]
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in sorted(micro_sessions())]
 )
 def test_the_engine_prints_what_the_page_shows(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -47,7 +47,14 @@ def by_instructions(how: Settings, total: Any, row: Any, *lines: Any) -> Any:
         return (pto.ops.tcolexpandadd(result, *bias, **how.options) if bias else result).array
 
     tiles = each(tile, cut(total, M, N), cut(row, M, 1), *(x[None, None] for x in lines))
-    return np.asarray(joined(tiles, *total.shape))
+    return joined(tiles, *total.shape)
+
+
+@cache
+def _both(format: str) -> tuple[Settings, Any, Any]:
+    """The settings, and the scaled sums as the layers compute them and as the instructions do."""
+    how = settings("test", format, None, "exact")
+    return how, jax.jit(partial(layers.scaled, how)), jax.jit(partial(by_instructions, how))
 
 
 @pytest.mark.parametrize("biased", [True, False])
@@ -59,12 +66,12 @@ def by_instructions(how: Settings, total: Any, row: Any, *lines: Any) -> Any:
 def test_bits_are_those_of_the_instructions(
     format: str, power: int, bias_power: int, native: bool, biased: bool
 ) -> None:
-    how = settings("test", format, None, "exact")
+    how, layer, instructions = _both(format)
     total, row, column, bias = operands(format, power, bias_power)
     line = bias if biased else None
     given = (row, column, bias) if biased else (row, column)
-    found = np.asarray(jax.jit(lambda *a: layers.scaled(how, *a))(total, row, column, line))
-    wanted = by_instructions(how, total, *given)
+    found = np.asarray(layer(total, row, column, line))
+    wanted = np.asarray(instructions(total, *given))
     np.testing.assert_array_equal(found.view(np.uint32), wanted.view(np.uint32))
     if biased:
         assert bool(layers._normal(how, *given)) == native
@@ -75,5 +82,5 @@ def test_float32_alone_loses_subnormals() -> None:
     given = operands("int8", -72, -140)
     native = partial(layers._scaled_in, arithmetic(F32, native=True))
     lost = np.asarray(jax.jit(native)(*given))
-    wanted = by_instructions(how, *given)
+    wanted = np.asarray(by_instructions(how, *given))
     assert (lost.view(np.uint32) != wanted.view(np.uint32)).any()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import jax
@@ -118,23 +119,26 @@ def agrees(kind: str, batch: int, rng: np.random.Generator, kernel: Any) -> None
         np.testing.assert_array_equal(_words(got), _sums(products, axis), f"{kind}, {name}")
 
 
-def _kernel() -> pto.Kernel:
-    return pto.compile(pto.parse(TEXT.format(**TYPES)), profile="cpu_sim", warn=False)
+@cache
+def _kernels() -> tuple[pto.Kernel, Any]:
+    """The kernel for one tile, and for a batch."""
+    kernel = pto.compile(pto.parse(TEXT.format(**TYPES)), profile="cpu_sim", warn=False)
+    return kernel, jax.jit(jax.vmap(kernel))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_sums_of_products_are_those_of_the_additions_in_order(kind: str) -> None:
-    rng = np.random.default_rng(0)
-    agrees(kind, 8, rng, jax.jit(jax.vmap(_kernel())))
-    agrees(kind, 1, rng, lambda *tile: {n: v[None] for n, v in _kernel()(*(a[0] for a in tile)).items()})
+    rng, (kernel, batch) = np.random.default_rng(0), _kernels()
+    agrees(kind, 8, rng, batch)
+    agrees(kind, 1, rng, lambda *tile: {n: v[None] for n, v in kernel(*(a[0] for a in tile)).items()})
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_sums_of_products(kind: str) -> None:
-    rng, kernel = np.random.default_rng(1), jax.jit(jax.vmap(_kernel()))
+    rng, (_, batch) = np.random.default_rng(1), _kernels()
     for _ in range(8):
-        agrees(kind, 256, rng, kernel)
+        agrees(kind, 256, rng, batch)
 
 
 @pytest.mark.slow
@@ -164,12 +168,13 @@ def test_a_batch_of_numbers_that_are_large_enough_is_summed_in_float32(
 )
 def test_sums_of_short_floats(d: DType, native: Any) -> None:
     rng = np.random.default_rng(0)
+    sums = [jax.jit(lambda x, i=i: folds.left_fold(_EXACT, ExactFloat(d), "add", x, i)) for i in (0, 1)]
     for kind in KINDS:
         with np.errstate(over="ignore"):
             x = _values(kind, (ROWS, COLS), rng).astype(native)
         for axis in (0, 1):
             with x64():
-                got = folds.left_fold(_EXACT, ExactFloat(d), "add", x.view(np.uint16), axis)
+                got = sums[axis](x.view(np.uint16))
             np.testing.assert_array_equal(np.asarray(got), _sums(x.astype(np.float32), axis), kind)
 
 
