@@ -198,19 +198,13 @@ Formula: TypeAlias = Callable[[Float | Integer, Num, Num], Num]
 Selection: TypeAlias = "Callable[[Float | Integer, UInt[Array, '...'], UInt[Array, '...']], Words]"
 
 
-def _exponential(a: Float | Integer, x: Num, y: Num) -> Num:
-    """exp(x - y); the difference is rounded to the element type first."""
-    assert not isinstance(a, Integer)
-    return formulas.exponential(a, a.round_to_type(a.sub(x, y)))
-
-
 def _named(operation: str) -> Formula:
     return lambda a, x, y: getattr(a, operation)(x, y)
 
 
 _FORMULAS: Mapping[str, Formula] = {
     **{operation: _named(operation) for operation in ("add", "sub", "mul", "div")},
-    "expdif": _exponential,
+    "expdif": formulas.exponential_of_difference,
 }
 _SELECTIONS: Mapping[str, Selection] = {"max": formulas.maximum, "min": formulas.minimum}
 
