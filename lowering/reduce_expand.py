@@ -12,7 +12,7 @@ from jax import Array, lax
 from pto_jax.ir import F32, DType
 
 from . import bits, convert, folds, formulas, platforms, region
-from .numerics import ExactFloat, Float, Integer, Num
+from .numerics import ExactFloat, FastFloat, Float, Integer, Num
 from .region import all_ones, computed, fit, flush, known, mask, merge, operand, sizes, within
 from .rules import Context, Inputs, Outputs, rule
 
@@ -34,8 +34,10 @@ def source_words(c: Context, inputs: Inputs, along: Along) -> tuple[Words, Size 
     static, traced = (t.v_col, lanes.v_col) if along == "row" else (t.v_row, lanes.v_row)
     size = traced if static is None else static
     assert size is not None
-    # Not the words of the valid region alone: from these XLA makes a launch more of the indexer on a GPU.
-    return flush(c, lanes.words, t.dtype), size
+    # From the words of the valid region alone XLA makes a launch more of the indexer on a GPU. The simulator
+    # has a result of an empty region.
+    alone = platforms.expected() == "cpu" and c.profile != "cpu_sim"
+    return flush(c, lanes.valid if alone else lanes.words, t.dtype), size
 
 
 def source_lines(c: Context, inputs: Inputs, along: Along) -> tuple[UInt[Array, "lines lanes"], Size | int]:
@@ -115,7 +117,7 @@ def _accumulate(
         words = folds.mask_lines(words, size, folds.identity(operation, source), axis)
         return folds.left_fold(a, own, operation, words, axis)
 
-    return platforms.apart(fold, words, size)
+    return fold(words) if isinstance(a, FastFloat) else platforms.apart(fold, words, size)
 
 
 for _along in _BOTH:
