@@ -85,7 +85,7 @@ def _line_mask(
 
 
 def _accumulation(name: str, along: Along, operation: folds.Operation) -> None:
-    @rule(name, keeps_doubts=operation == "add")
+    @rule(name, keeps_doubts=operation == "add", regional=("src",))
     def apply(c: Context, inputs: Inputs) -> Outputs:
         dst = c.dtype("dst")
         wide = along == "row" and operation == "add" and dst.is_float
@@ -126,7 +126,7 @@ for _along in _BOTH:
 
 
 def _extreme(name: str, along: Along, largest: bool) -> None:
-    @rule(name)
+    @rule(name, regional=("src",))
     def apply(c: Context, inputs: Inputs) -> Outputs:
         source, dst = c.dtype("src"), c.dtype("dst")
         words, size = source_words(c, inputs, along)
@@ -248,7 +248,7 @@ def _column_operands(c: Context, inputs: Inputs) -> tuple[Words, UInt[Array, "1 
 def _arithmetic_rule(
     name: str, words: Callable[[Context, Inputs], tuple[UInt[Array, "..."], UInt[Array, "..."]]], f: Formula
 ) -> None:
-    @rule(name, keeps_doubts=True)
+    @rule(name, keeps_doubts=True, regional=("src0", "src1", "dst"))
     def apply(c: Context, inputs: Inputs) -> Outputs:
         a, sources = c.arithmetic(), zip(("src0", "src1"), words(c, inputs), strict=True)
 
@@ -264,7 +264,7 @@ def _arithmetic_rule(
 def _selection_rule(
     name: str, words: Callable[[Context, Inputs], tuple[UInt[Array, "..."], UInt[Array, "..."]]], f: Selection
 ) -> None:
-    @rule(name)
+    @rule(name, regional=("src0", "src1", "dst"))
     def apply(c: Context, inputs: Inputs) -> Outputs:
         new = f(c.arithmetic(), *words(c, inputs))
         return {"dst": within(c, inputs, flush(c, new, c.dtype("dst")))}

@@ -201,7 +201,7 @@ class JaxMachine(tile_memory.TileMemory):
             if e.instruction.operand(name).role == "tmp" or isinstance(operand, View | Pointer):
                 continue
             if isinstance(operand, TileRef):
-                inputs[name] = self.lanes(operand)
+                inputs[name] = self.lanes(operand, context.tile(name).shape)
             else:
                 number = scalars.converted(operand, _written(e, name), context.dtype(name))
                 inputs[name] = scalars.to_word(number, context.dtype(name))
@@ -230,7 +230,7 @@ class JaxMachine(tile_memory.TileMemory):
                 types.append((name, operand.type.with_valid(_static(operand.v_row), _static(operand.v_col))))
             elif not isinstance(operand, View | Pointer):
                 types.append((name, ScalarType(scalar_dtype(e, declared))))
-        return Context(
+        context = Context(
             e.instruction.name,
             tuple(types),
             tuple(sorted(e.attrs.items(), key=lambda kv: kv[0])),
@@ -239,6 +239,7 @@ class JaxMachine(tile_memory.TileMemory):
             frozenset(_covered(e)),
             self.whole,
         )
+        return context.cropped if platforms.expected() == "cpu" else context
 
     def require(
         self, op: Op, rule: str, allowed: str, broken: Scalar, found: str = "", values: Sequence[Scalar] = ()
