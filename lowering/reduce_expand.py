@@ -254,7 +254,8 @@ def _arithmetic_rule(
 
         def number(name: str, words: UInt[Array, "..."]) -> Num:
             n = known(c, inputs, name)
-            if isinstance(a, ExactFloat) and words.size < c.tile("dst").elements:
+            apart = isinstance(a, ExactFloat) or platforms.expected() == "cpu"
+            if apart and words.size < c.tile("dst").elements:
                 words = bits.once(words)
             return a.decode(words) if n is None else n
 
