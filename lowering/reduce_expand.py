@@ -254,8 +254,7 @@ def _arithmetic_rule(
 
         def number(name: str, words: UInt[Array, "..."]) -> Num:
             n = known(c, inputs, name)
-            apart = isinstance(a, ExactFloat) or platforms.expected() == "cpu"
-            if apart and words.size < c.tile("dst").elements:
+            if isinstance(a, ExactFloat) and words.size < c.tile("dst").elements:
                 words = bits.once(words)
             return a.decode(words) if n is None else n
 
