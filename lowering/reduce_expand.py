@@ -208,6 +208,8 @@ _FORMULAS: Mapping[str, Formula] = {
     **{operation: _named(operation) for operation in ("add", "sub", "mul", "div")},
     "expdif": formulas.exponential_of_difference,
 }
+#: Before these XLA would have a library repeat what it reduces.
+_APART = (_FORMULAS["div"],)
 _SELECTIONS: Mapping[str, Selection] = {"max": formulas.maximum, "min": formulas.minimum}
 
 
@@ -254,7 +256,8 @@ def _arithmetic_rule(
 
         def number(name: str, words: UInt[Array, "..."]) -> Num:
             n = known(c, inputs, name)
-            if isinstance(a, ExactFloat) and words.size < c.tile("dst").elements:
+            apart = isinstance(a, ExactFloat) or (f in _APART and platforms.expected() == "cpu")
+            if apart and words.size < c.tile("dst").elements:
                 words = bits.once(words)
             return a.decode(words) if n is None else n
 
