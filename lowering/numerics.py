@@ -443,9 +443,10 @@ class ExactFloat:
         """float32 values, for functions to which a subnormal number is a zero on CPUs."""
         real = self._real(x)
         if real.words is None:
-            return lax.convert_element_type(real.value, np.float32)
-        # A choice, as XLA would contract a product that the words are of with what follows.
-        value = lax.bitcast_convert_type(real.words, np.float32)
+            value = lax.convert_element_type(real.value, np.float32)
+        else:
+            value = lax.bitcast_convert_type(real.words, np.float32)
+        # A choice, as XLA would contract a product with what follows.
         return bits.where(lax.ne(value, value), np.float32(np.nan), value)
 
     def add(self, x: Num, y: Num) -> Real:
