@@ -168,7 +168,7 @@ def calls(
     taken = {a.name for a in kernel.arguments}
     axes = {n: 0 if v.ndim else None for n, v in example.arguments().items()}
 
-    def ours(*values: Any) -> Results:
+    def ours(*values: Any) -> Any:
         return kernel(**{n: v for n, v in zip(axes, values, strict=True) if n in taken})
 
     def by_hand(*values: Any) -> Results:

@@ -19,7 +19,7 @@ from pto_jax.isa.rules.registers import BLOCK, ROUNDING, element, governed, lane
 
 from . import bits, convert, formulas
 from .micro import RegisterCall, Rule, image, rule
-from .numerics import Float, Integer, Num, SoftwareDivision
+from .numerics import Float, Integer, SoftwareDivision
 from .products import odd_sum
 
 if TYPE_CHECKING:

@@ -202,9 +202,7 @@ KEEP_DOUBTS: set[str] = set()
 REGIONAL: dict[str, Sequence[str]] = {}
 
 
-def rule(
-    *names: str, keeps_doubts: bool = False, regional: Sequence[str] = ()
-) -> Callable[[Rule], Rule]:
+def rule(*names: str, keeps_doubts: bool = False, regional: Sequence[str] = ()) -> Callable[[Rule], Rule]:
     """Register the rule of one or more instructions; ``regional`` are their tiles of :data:`REGIONAL`."""
 
     def register(fn: Rule) -> Rule:

@@ -477,9 +477,9 @@ class TileMemory:
         row: Row | None = None,
         inside: Words | None = None,
     ) -> None:
-        """Replace the words [rows, cols] of a tile, or its first ones; the rest as in :class:`~..rules.Result`.
+        """Replace the words [rows, cols] of a tile; the rest as in :class:`~..rules.Result`.
 
-        Of first words the others of the tile are outside of the valid region.
+        They may be the first rows and columns alone, outside of which nothing is valid.
         """
         self.one_by_one()
         if words.shape != ref.type.shape:
