@@ -150,33 +150,55 @@ def batch(example: Example, count: int = BATCH) -> dict[str, jax.Array]:
     }
 
 
-def calls(example: Example, numerics: Numerics) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Two jitted functions of a batch's arguments by position: the example's kernel, and jnp."""
-    kernel: Kernel = compile(load(example.path), numerics=numerics, grid=example.grid, warn=False)
-    names = [a.name for a in kernel.arguments]
-    arguments = example.arguments()
-    axes = [0 if arguments[n].ndim else None for n in names]
+def sizes(example: Example) -> dict[str, int]:
+    """The whole numbers among an example's arguments by name, which may be fixed before it is compiled."""
+    return {n: int(v) for n, v in example.arguments().items() if not v.ndim and v.dtype.kind in "iu"}
+
+
+def calls(
+    example: Example, numerics: Numerics, scalars: Mapping[str, int] | None = None
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Two jitted functions of a batch's arguments by position: the example's kernel, and jnp.
+
+    The kernel may be compiled for certain ``scalars``, and takes no notice of these arguments then.
+    """
+    kernel: Kernel = compile(
+        load(example.path), numerics=numerics, grid=example.grid, warn=False, scalars=scalars
+    )
+    taken = {a.name for a in kernel.arguments}
+    axes = {n: 0 if v.ndim else None for n, v in example.arguments().items()}
+
+    def ours(*values: Any) -> Any:
+        return kernel(**{n: v for n, v in zip(axes, values, strict=True) if n in taken})
 
     def by_hand(*values: Any) -> Results:
-        return BY_HAND[example.name](dict(zip(names, values, strict=True)))
+        return BY_HAND[example.name](dict(zip(axes, values, strict=True)))
 
-    return jax.jit(jax.vmap(kernel, in_axes=axes)), jax.jit(jax.vmap(by_hand, in_axes=axes))
+    return jax.jit(jax.vmap(ours, [*axes.values()])), jax.jit(jax.vmap(by_hand, [*axes.values()]))
 
 
-def ratio(example: Example, values: Arguments, numerics: Numerics) -> float:
+def ratio(
+    example: Example, values: Arguments, numerics: Numerics, scalars: Mapping[str, int] | None = None
+) -> float:
     """The least time of an example on a batch over the least time of jnp, called in turn."""
-    both = (partial(call, *values.values()) for call in calls(example, numerics))
+    both = (partial(call, *values.values()) for call in calls(example, numerics, scalars))
     ours, by_hand = least(*both, rounds=ROUNDS, seconds=SECONDS)
     return ours / by_hand
 
 
 def shipped_example(run: Run, name: str) -> None:
-    """An example, batched, over the same computation by hand in jnp: fast and exact."""
+    """An example, batched, over the same computation by hand in jnp: fast and exact.
+
+    What is written in jnp knows its sizes when it is compiled; so does the example in rows of its own.
+    """
     example = EXAMPLES[name]
-    values = batch(example)
+    values, known = batch(example), sizes(example)
     for numerics, target in TARGETS.items():
         times = ratio(example, values, numerics)
         run.add(f"{name} {numerics} over jnp", times, "x jnp's time", target, "lower")
+        if known:
+            times = ratio(example, values, numerics, known)
+            run.add(f"{name} {numerics} over jnp, sizes known", times, "x jnp's time", target, "lower")
 
 
 def shipped_examples(run: Run) -> None:

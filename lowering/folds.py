@@ -325,6 +325,9 @@ def extreme(
         values = mask_lines(
             bits.where(a.is_nan(values), np.float32(fill), values), size, np.float32(fill), axis
         )
+        # A choice, as XLA calls a library for a maximum, with every part in an array of its own.
+        beyond = lax.lt if largest else lax.gt
+        values = _joined(values, lambda x, y: lax.select(beyond(x, y), y, x), axis)
         word = a.encode(lax.reduce(values, np.float32(fill), combine, (axis,)))
     elif dtype.is_float and 2 * lines.shape[axis] <= _spare(dtype) and platforms.expected() == "cpu":
         # GPUs compute both reductions of the other way in one kernel.
@@ -381,6 +384,12 @@ def _reduced(
     lines: Shaped[Array, "_ _"], start: np.integer[Any], combine: Lanewise, axis: int
 ) -> Shaped[Array, " lanes"]:
     """The integers of every row (axis 1) or column combined in any order, from the identity on."""
+    total: Array = lax.reduce(_joined(lines, combine, axis), start, combine, (axis,))
+    return total
+
+
+def _joined(lines: Shaped[Array, "_ _"], combine: Lanewise, axis: int) -> Shaped[Array, "_ _"]:
+    """Numbers of which the combination is that of the lines."""
     size = lines.shape[axis]
     if axis == 1 and platforms.expected() == "cpu":
         # A CPU reduces rows in a scalar loop, and combines equal parts of them by vector instructions.
@@ -388,8 +397,7 @@ def _reduced(
         width = size // count
         parts = [lax.slice_in_dim(lines, i * width, (i + 1) * width, axis=1) for i in range(count)]
         lines = reduce(combine, parts)
-    total: Array = lax.reduce(lines, start, combine, (axis,))
-    return total
+    return lines
 
 
 def _keys(

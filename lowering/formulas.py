@@ -17,10 +17,10 @@ from jax import Array, lax
 from pto_jax.ir import F16, F32, I8, CmpMode, DType, RoundMode
 
 from . import bits
-from .numerics import ExactFloat, FastFloat, Float, Integer, Num, Real, SoftwareDivision
+from .numerics import ExactFloat, FastFloat, Float, Integer, Num, Real, SoftwareDivision, broadcast
 
 if TYPE_CHECKING:
-    from jaxtyping import Float64, Int, Shaped, UInt, UInt32
+    from jaxtyping import Float32, Float64, Int, Shaped, UInt, UInt32
 
     from .bits import Floats, Integers
 
@@ -246,24 +246,57 @@ def _exponential(x: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
     It is within a unit in the last place of float64, but for numbers beyond float32.
     ``tests/numerics/test_exponential.py`` compares every float32.
     """
-    y = x
+    return _near_exponential(_bounded(x))
+
+
+def _bounded(x: Floats) -> Floats:
+    """Numbers between those where exp is infinity, and its reciprocal 0; NaN as it is."""
     for beyond, limit in ((lax.lt, -_FAR), (lax.gt, _FAR)):
-        y = lax.select(beyond(y, lax.full_like(y, limit)), lax.full_like(y, limit), y)
+        x = lax.select(beyond(x, lax.full_like(x, limit)), lax.full_like(x, limit), x)
+    return x
+
+
+def _near_exponential(y: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
     # Of a constant XLA would not see that it rounds, and leave out the sum and the difference.
     rounding = bits.zero_of(lax.bitcast_convert_type(y, np.uint64)) | _IN_LOW_BITS.view(np.uint64)
     rounding = lax.bitcast_convert_type(rounding, np.float64)
     biased = y * np.float64(1 / math.log(2)) + rounding
     power = biased - rounding
     rest = (y - power * np.float64(_LOG2[0])) - power * np.float64(_LOG2[1])
-    result = lax.full_like(x, _EXPONENTIAL[0])
+    result = lax.full_like(y, _EXPONENTIAL[0])
     for coefficient in (*_EXPONENTIAL[1:], 1.0, 1.0):
         result = result * rest + np.float64(coefficient)
     factor = lax.shift_left(lax.bitcast_convert_type(biased, np.uint64), np.uint64(52))
     return result * lax.bitcast_convert_type(factor, np.float64)
 
 
+#: The largest number whose exp is subnormal in float32.
+_SMALL = np.float32(-126 * math.log(2))
+
+
+def _exponential_words(x: Float32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
+    """float32 words of exp(x) on CPUs, NaN canonical; a subnormal number has that of zero, 1, too."""
+    result = _near_exponential(lax.convert_element_type(_bounded(x), np.float64))
+    # As in bits.encode32, for results that are not negative; either way is right around the smallest normal.
+    multiple = result * np.float64(2.0**149) + np.float64(2.0**52)
+    low = lax.convert_element_type(lax.bitcast_convert_type(multiple, np.uint64), np.uint32)
+    words = lax.bitcast_convert_type(lax.convert_element_type(result, np.float32), np.uint32)
+    words = lax.select(lax.le(x, lax.full_like(x, _SMALL)), low, words)
+    return bits.once(bits.where(lax.ne(x, x), np.uint32(F32.canonical_nan), words))
+
+
+def exponential_of_difference(a: Arithmetic, x: Num, y: Num) -> Num:
+    """exp(x - y); the difference is rounded to the element type first."""
+    if isinstance(a, ExactFloat) and a.dtype == F32:
+        # Where a subnormal number makes a difference, the result is 1.
+        return a.decoded(_exponential_words(broadcast(lax.sub)(a.flushed(x), a.flushed(y))))
+    return exponential(a, a.round_to_type(a.sub(x, y)))
+
+
 def exponential(a: Arithmetic, x: Num) -> Num:
     """exp(x), as :func:`function`."""
+    if isinstance(a, ExactFloat) and a.dtype == F32:
+        return a.decoded(_exponential_words(a.flushed(x)))
     return function(a, _exponential if isinstance(a, ExactFloat) else jnp.exp, x)
 
 

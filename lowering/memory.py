@@ -311,7 +311,7 @@ def transferred(t: TileType, lanes: Lanes, window: Placed) -> tuple[Int64[Array,
     return addresses.reach(window.addresses(t.shape), moved if inside is None else moved & inside)
 
 
-@memory_rule("tload")
+@memory_rule("tload", regional=("dst",))
 def tload(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words | Result:
     """The new words of the destination tile."""
     t, dst, buffer = c.tile("dst"), region.lanes(inputs, "dst"), memory.buffer
@@ -404,7 +404,7 @@ def _tail(t: TileType, lanes: Lanes) -> Mask:
     return (rows < row) & (cols < (col + block - np.int32(1)) // block * block)
 
 
-@memory_rule("tstore")
+@memory_rule("tstore", regional=("src",))
 def tstore(c: Context, inputs: Inputs, memory: GlobalMemory) -> Flat:
     """The buffer with the tile's valid region written through the window, or added to what is there."""
     view, buffer, src = memory.view, memory.buffer, region.lanes(inputs, "src")

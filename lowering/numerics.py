@@ -42,11 +42,13 @@ class Real(NamedTuple):
 
     ``pending`` is the rounding it still needs: "none" for a decoded or settled value, "single" for the
     result of an operation that hardware does in float32 ("sum": of an addition), "direct" for a float64
-    evaluation that is rounded once, to the element type.
+    evaluation that is rounded once, to the element type. ``words`` are those that a float32 value is decoded
+    from; "encoded" says that its NaN is canonical there.
     """
 
     value: Float64[Array, "..."]
-    pending: Literal["none", "single", "sum", "direct"] = "none"
+    pending: Literal["none", "encoded", "single", "sum", "direct"] = "none"
+    words: UInt32[Array, "..."] | None = None
 
 
 #: A number of some arithmetic: Real, a float32 array or an integer array.
@@ -363,7 +365,11 @@ class ExactFloat:
 
     def decode(self, words: UInt[Array, "..."]) -> Real:
         """The decoded float64 values of words, no rounding pending."""
-        return Real(bits.decode(words, self.dtype))
+        return Real(bits.decode(words, self.dtype), words=words if self.dtype == F32 else None)
+
+    def decoded(self, words: UInt32[Array, "..."]) -> Real:
+        """The values of float32 words that a function computed, NaN canonical."""
+        return Real(bits.decode32(words), "encoded", words)
 
     def const(self, value: float) -> Real:
         """A float64 constant of shape (), no rounding pending."""
@@ -372,6 +378,8 @@ class ExactFloat:
     def encode(self, x: Num) -> UInt[Array, "..."]:
         """Words of the element type; of 16-bit formats after the pending rounding to float32."""
         real = self._real(x)
+        if real.pending == "encoded" and real.words is not None:
+            return real.words
         if real.pending in ("single", "sum") and self.dtype != F32:
             return bits.narrow(bits.encode32(real.value), self.dtype)
         words = bits.result(bits.encode(real.value, self.dtype), self.dtype)
@@ -386,7 +394,7 @@ class ExactFloat:
     def single(self, x: Num) -> Float64[Array, "..."]:
         """The value rounded to float32 (formats below 16 bits: not rounded), as float64."""
         real = self._real(x)
-        if real.pending == "none" or self.dtype.bits < 16:
+        if real.pending in ("none", "encoded") or self.dtype.bits < 16:
             return real.value
         return (bits.settle_sum if real.pending == "sum" else bits.settle32)(real.value)
 
@@ -401,6 +409,16 @@ class ExactFloat:
     def words32(self, x: Num) -> UInt32[Array, "..."]:
         """float32 words of the value."""
         return bits.encode32(self.single(x))
+
+    def flushed(self, x: Num) -> Float32[Array, "..."]:
+        """float32 values, for functions to which a subnormal number is a zero on CPUs."""
+        real = self._real(x)
+        if real.words is None:
+            value = lax.convert_element_type(real.value, np.float32)
+        else:
+            value = lax.bitcast_convert_type(real.words, np.float32)
+        # A choice, as XLA would contract a product with what follows.
+        return bits.where(lax.ne(value, value), np.float32(np.nan), value)
 
     def add(self, x: Num, y: Num) -> Real:
         """``x + y``, its rounding pending."""
@@ -481,6 +499,10 @@ class DoubtingFloat(ExactFloat):
     def decode(self, words: UInt[Array, "*shape"]) -> Real:
         """The words as numbers."""
         return Real(lax.bitcast_convert_type(words, np.float32))
+
+    def decoded(self, words: UInt32[Array, "..."]) -> Real:
+        """The words as numbers."""
+        return self.decode(words)
 
     def const(self, value: float) -> Real:
         """A constant of shape ()."""

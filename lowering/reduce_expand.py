@@ -12,7 +12,7 @@ from jax import Array, lax
 from pto_jax.ir import F32, DType
 
 from . import bits, convert, folds, formulas, platforms, region
-from .numerics import ExactFloat, Float, Integer, Num
+from .numerics import ExactFloat, FastFloat, Float, Integer, Num
 from .region import all_ones, computed, fit, flush, known, mask, merge, operand, sizes, within
 from .rules import Context, Inputs, Outputs, rule
 
@@ -34,8 +34,10 @@ def source_words(c: Context, inputs: Inputs, along: Along) -> tuple[Words, Size 
     static, traced = (t.v_col, lanes.v_col) if along == "row" else (t.v_row, lanes.v_row)
     size = traced if static is None else static
     assert size is not None
-    # Not the words of the valid region alone: from these XLA makes a launch more of the indexer on a GPU.
-    return flush(c, lanes.words, t.dtype), size
+    # From the words of the valid region alone XLA makes a launch more of the indexer on a GPU. The simulator
+    # has a result of an empty region.
+    alone = platforms.expected() == "cpu" and c.profile != "cpu_sim"
+    return flush(c, lanes.valid if alone else lanes.words, t.dtype), size
 
 
 def source_lines(c: Context, inputs: Inputs, along: Along) -> tuple[UInt[Array, "lines lanes"], Size | int]:
@@ -83,7 +85,7 @@ def _line_mask(
 
 
 def _accumulation(name: str, along: Along, operation: folds.Operation) -> None:
-    @rule(name, keeps_doubts=operation == "add")
+    @rule(name, keeps_doubts=operation == "add", regional=("src",))
     def apply(c: Context, inputs: Inputs) -> Outputs:
         dst = c.dtype("dst")
         wide = along == "row" and operation == "add" and dst.is_float
@@ -115,7 +117,7 @@ def _accumulate(
         words = folds.mask_lines(words, size, folds.identity(operation, source), axis)
         return folds.left_fold(a, own, operation, words, axis)
 
-    return platforms.apart(fold, words, size)
+    return fold(words) if isinstance(a, FastFloat) else platforms.apart(fold, words, size)
 
 
 for _along in _BOTH:
@@ -124,7 +126,7 @@ for _along in _BOTH:
 
 
 def _extreme(name: str, along: Along, largest: bool) -> None:
-    @rule(name)
+    @rule(name, regional=("src",))
     def apply(c: Context, inputs: Inputs) -> Outputs:
         source, dst = c.dtype("src"), c.dtype("dst")
         words, size = source_words(c, inputs, along)
@@ -198,20 +200,16 @@ Formula: TypeAlias = Callable[[Float | Integer, Num, Num], Num]
 Selection: TypeAlias = "Callable[[Float | Integer, UInt[Array, '...'], UInt[Array, '...']], Words]"
 
 
-def _exponential(a: Float | Integer, x: Num, y: Num) -> Num:
-    """exp(x - y); the difference is rounded to the element type first."""
-    assert not isinstance(a, Integer)
-    return formulas.exponential(a, a.round_to_type(a.sub(x, y)))
-
-
 def _named(operation: str) -> Formula:
     return lambda a, x, y: getattr(a, operation)(x, y)
 
 
 _FORMULAS: Mapping[str, Formula] = {
     **{operation: _named(operation) for operation in ("add", "sub", "mul", "div")},
-    "expdif": _exponential,
+    "expdif": formulas.exponential_of_difference,
 }
+#: Before these XLA would have a library repeat what it reduces.
+_APART = (_FORMULAS["div"],)
 _SELECTIONS: Mapping[str, Selection] = {"max": formulas.maximum, "min": formulas.minimum}
 
 
@@ -252,13 +250,14 @@ def _column_operands(c: Context, inputs: Inputs) -> tuple[Words, UInt[Array, "1 
 def _arithmetic_rule(
     name: str, words: Callable[[Context, Inputs], tuple[UInt[Array, "..."], UInt[Array, "..."]]], f: Formula
 ) -> None:
-    @rule(name, keeps_doubts=True)
+    @rule(name, keeps_doubts=True, regional=("src0", "src1", "dst"))
     def apply(c: Context, inputs: Inputs) -> Outputs:
         a, sources = c.arithmetic(), zip(("src0", "src1"), words(c, inputs), strict=True)
 
         def number(name: str, words: UInt[Array, "..."]) -> Num:
             n = known(c, inputs, name)
-            if isinstance(a, ExactFloat) and words.size < c.tile("dst").elements:
+            apart = isinstance(a, ExactFloat) or (f in _APART and platforms.expected() == "cpu")
+            if apart and words.size < c.tile("dst").elements:
                 words = bits.once(words)
             return a.decode(words) if n is None else n
 
@@ -268,7 +267,7 @@ def _arithmetic_rule(
 def _selection_rule(
     name: str, words: Callable[[Context, Inputs], tuple[UInt[Array, "..."], UInt[Array, "..."]]], f: Selection
 ) -> None:
-    @rule(name)
+    @rule(name, regional=("src0", "src1", "dst"))
     def apply(c: Context, inputs: Inputs) -> Outputs:
         new = f(c.arithmetic(), *words(c, inputs))
         return {"dst": within(c, inputs, flush(c, new, c.dtype("dst")))}

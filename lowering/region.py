@@ -153,7 +153,7 @@ def numeric(name: str, *reads: str) -> Callable[[NumberFormula], NumberFormula]:
 
         # The rule belongs to the file of its formula.
         apply.__module__ = formula.__module__
-        rule(name, keeps_doubts=True)(apply)
+        rule(name, keeps_doubts=True, regional=(*reads, "dst"))(apply)
         return formula
 
     return register
@@ -234,7 +234,7 @@ def elementwise(name: str, *reads: str, moves: bool = False) -> Callable[[Formul
 
         # The rule belongs to the file of its formula.
         apply.__module__ = formula.__module__
-        rule(name)(apply)
+        rule(name, regional=(*reads, "dst"))(apply)
         return formula
 
     return register

@@ -19,7 +19,7 @@ from pto_jax.isa.rules.registers import BLOCK, ROUNDING, element, governed, lane
 
 from . import bits, convert, formulas
 from .micro import RegisterCall, Rule, image, rule
-from .numerics import Float, Integer, Num, SoftwareDivision
+from .numerics import Float, Integer, SoftwareDivision
 from .products import odd_sum
 
 if TYPE_CHECKING:
@@ -225,9 +225,7 @@ def _exponential(call: RegisterCall, x: Lanes, y: Lanes, mask: Active) -> tuple[
         x, y = (bits.f16_to_f32(v[odd::2]) for v in (x, y))
         mask = mask[odd::2]
     a = call.arithmetic(F32)
-    assert not isinstance(a, Integer)
-    difference: Num = a.round_to_type(a.sub(a.decode(x), a.decode(y)))
-    return (zeroed(mask, a.encode(formulas.exponential(a, difference))),)
+    return (zeroed(mask, a.encode(formulas.exponential_of_difference(a, a.decode(x), a.decode(y)))),)
 
 
 # -- comparison and selection ------------------------------------------------------------------------

@@ -21,7 +21,7 @@ import numpy as np
 from jax import Array
 
 from pto_jax.interpreter import Scalar, View
-from pto_jax.ir import AttrValue, DType, ScalarType, TileType
+from pto_jax.ir import AttrValue, DType, Pad, ScalarType, SLayout, TileType
 from pto_jax.isa import find
 from pto_jax.isa.common import divides_in_software
 from pto_jax.profiles import OutOfRegion, Profile, Subnormals
@@ -176,20 +176,39 @@ class Context:
         """The arithmetic of an operand's element type."""
         return self.semantics.arithmetic(self.dtype(name))
 
+    @cached_property
+    def cropped(self) -> Context:
+        """The same execution of tiles that end with their valid regions, where nothing else counts."""
+        if not self.carry or self.semantics.out_of_region != "ones":
+            return self
+        names = REGIONAL.get(self.instruction, ())
+        return replace(self, types=tuple((n, _cropped(t) if n in names else t) for n, t in self.types))
+
+
+def _cropped(t: TileType | ScalarType) -> TileType | ScalarType:
+    if not isinstance(t, TileType) or t.conv or t.slayout != SLayout.NONE_BOX or t.pad != Pad.NULL:
+        return t
+    if t.dtype.bits < 8 or 0 in t.valid:
+        return t
+    rows, cols = (n if v is None else min(n, v) for n, v in zip(t.shape, t.valid, strict=True))
+    return replace(t, rows=rows, cols=cols)
+
 
 Rule: TypeAlias = "Callable[[Context, Inputs], Mapping[str, Output]]"
 RULES: dict[str, Rule] = {}
 #: Instructions whose results are in doubt wherever one of their operands is (:mod:`.doubts`).
 KEEP_DOUBTS: set[str] = set()
+#: The tiles of instructions of which the valid region counts and nothing else, not the tile's extents either.
+REGIONAL: dict[str, Sequence[str]] = {}
 
 
-def rule(*names: str, keeps_doubts: bool = False) -> Callable[[Rule], Rule]:
-    """Register the rule of one or more instructions."""
+def rule(*names: str, keeps_doubts: bool = False, regional: Sequence[str] = ()) -> Callable[[Rule], Rule]:
+    """Register the rule of one or more instructions; ``regional`` are their tiles of :data:`REGIONAL`."""
 
     def register(fn: Rule) -> Rule:
         for name in names:
             _require_new(name)
-            RULES[name] = fn
+            RULES[name], REGIONAL[name] = fn, regional
         KEEP_DOUBTS.update(names if keeps_doubts else ())
         return fn
 
@@ -240,13 +259,13 @@ MEMORY_RULES: dict[str, MemoryRule] = {}
 _MemoryRule = TypeVar("_MemoryRule", bound="MemoryRule")
 
 
-def memory_rule(*names: str) -> Callable[[_MemoryRule], _MemoryRule]:
-    """Register the rule of one or more instructions between tiles and global memory."""
+def memory_rule(*names: str, regional: Sequence[str] = ()) -> Callable[[_MemoryRule], _MemoryRule]:
+    """Register the rule of one or more instructions between tiles and global memory, as :func:`rule`."""
 
     def register(fn: _MemoryRule) -> _MemoryRule:
         for name in names:
             _require_new(name)
-            MEMORY_RULES[name] = fn
+            MEMORY_RULES[name], REGIONAL[name] = fn, regional
         return fn
 
     return register

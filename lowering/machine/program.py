@@ -112,7 +112,8 @@ def _covered(e: Execution) -> list[str]:
 
 #: Operations up to which a loop of known length is written out in a traced program: every operation of a
 #: trip is a pass over memory (on GPUs a kernel launch), and what is written out can be one. Exact arithmetic
-#: outside GPUs takes longer so, for it keeps the decoded operands of all trips.
+#: outside GPUs takes longer so, for it keeps the decoded operands of all trips; but where a trip decides on
+#: valid regions, these are known then.
 MAX_UNROLLED, MAX_UNROLLED_DECODED = 64, 16
 #: Operations up to which loops are written out in one program: loops in each other multiply.
 MAX_WRITTEN_OUT = 1 << 12
@@ -201,7 +202,7 @@ class JaxMachine(tile_memory.TileMemory):
             if e.instruction.operand(name).role == "tmp" or isinstance(operand, View | Pointer):
                 continue
             if isinstance(operand, TileRef):
-                inputs[name] = self.lanes(operand)
+                inputs[name] = self.lanes(operand, context.tile(name).shape)
             else:
                 number = scalars.converted(operand, _written(e, name), context.dtype(name))
                 inputs[name] = scalars.to_word(number, context.dtype(name))
@@ -230,7 +231,7 @@ class JaxMachine(tile_memory.TileMemory):
                 types.append((name, operand.type.with_valid(_static(operand.v_row), _static(operand.v_col))))
             elif not isinstance(operand, View | Pointer):
                 types.append((name, ScalarType(scalar_dtype(e, slot))))
-        return Context(
+        context = Context(
             e.instruction.name,
             tuple(types),
             tuple(sorted(e.attrs.items(), key=lambda kv: kv[0])),
@@ -239,6 +240,7 @@ class JaxMachine(tile_memory.TileMemory):
             frozenset(_covered(e)),
             self.whole,
         )
+        return context.cropped if platforms.expected() == "cpu" else context
 
     def require(
         self, op: Op, rule: str, allowed: str, broken: Scalar, found: str = "", values: Sequence[Scalar] = ()
@@ -254,9 +256,11 @@ class JaxMachine(tile_memory.TileMemory):
         In a loop whose trips are executed at once only one that carries registers may be.
         """
         body = max(1, sum(1 for _ in op.walk()) - 1)
-        decoded = self.semantics.numerics == "exact" and platforms.expected() != "gpu"
         if not self.whole:
             return True
+        exact = self.semantics.numerics == "exact" and platforms.expected() != "gpu"
+        types = (v.type for inner in op.walk() for v in inner.results)
+        decoded = exact and not any(isinstance(t, TileType) and None in t.valid for t in types)
         carries = any(isinstance(v.type, VRegType | MaskType) for v in op.results)
         if self.together is not None and trips and not carries:
             return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
@@ -456,15 +457,17 @@ class TileMemory:
         self.written.pop(key, None)
         self.rows.pop(key, None)
 
-    def lanes(self, ref: TileRef) -> Lanes:
-        """Words, valid sizes, and what is known besides the words, of a tile."""
-        key = self._seen_as_it_is(ref) or ""
+    def lanes(self, ref: TileRef, shape: tuple[int, int] | None = None) -> Lanes:
+        """Words, valid sizes, and what is known besides the words, of a tile or of its first lanes."""
+        key, shape = self._seen_as_it_is(ref) or "", shape or ref.type.shape
         written = self.written.get(key)
         if written is None or (written.inside is not None and not contains(written.sizes, ref)):
             written = Written((0, 0), None, None)
         value = written.value if ref.type.dtype == F32 else None
         row = self.rows.get(key, (None, None))[0]
-        return Lanes(self.words(ref), _traced(ref.v_row), _traced(ref.v_col), value, row, written.inside)
+        words, value, inside = (_first_lanes(x, shape) for x in (self.words(ref), value, written.inside))
+        assert words is not None
+        return Lanes(words, _traced(ref.v_row), _traced(ref.v_col), value, row, inside)
 
     def write(
         self,
@@ -474,8 +477,14 @@ class TileMemory:
         row: Row | None = None,
         inside: Words | None = None,
     ) -> None:
-        """Replace the words [rows, cols] of a tile; the rest as in :class:`~..rules.Result`."""
+        """Replace the words [rows, cols] of a tile; the rest as in :class:`~..rules.Result`.
+
+        They may be the first rows and columns alone, outside of which nothing is valid.
+        """
         self.one_by_one()
+        if words.shape != ref.type.shape:
+            inside = words if inside is None else inside
+            words = _with_first_lanes(self.words(ref), words)
         if isinstance(ref.storage, Window):
             whole = self.words(ref.storage.tile)
             self.write(ref.storage.tile, ref.storage.put(whole, words))
@@ -515,6 +524,21 @@ class Snapshot:
         machine.written.update(self.written)
         machine.rows.clear()
         machine.rows.update(self.rows)
+
+
+def _first_lanes(x: Array | None, shape: tuple[int, int]) -> Array | None:
+    """The first rows and columns of an array; None where it has fewer."""
+    if x is None or x.shape == shape:
+        return x
+    return None if x.shape[0] < shape[0] or x.shape[1] < shape[1] else lax.slice(x, (0, 0), shape)
+
+
+def _with_first_lanes(whole: Words, words: Words) -> Words:
+    # No update, which XLA may write in place while it computes the words from others of the whole.
+    margins = [(0, n - m, 0) for n, m in zip(whole.shape, words.shape, strict=True)]
+    axes = [axis for axis, margin in enumerate(margins) if margin[1]]
+    places = (lax.broadcasted_iota(np.int32, whole.shape, axis) < words.shape[axis] for axis in axes)
+    return lax.select(reduce(lax.bitwise_and, places), lax.pad(words, words.dtype.type(0), margins), whole)
 
 
 def _broken(op: Op, rule: str, allowed: str, found: str) -> ExecutionError:

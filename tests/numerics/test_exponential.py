@@ -72,3 +72,35 @@ def test_exp_of_every_short_float(d: DType) -> None:
         values = np.exp(words.view(d.numpy).astype(np.float64)).astype(d.numpy)
     expected = np.where(np.isnan(values.astype(np.float32)), d.canonical_nan, values.view(np.uint16))
     np.testing.assert_array_equal(_computed(words, d), expected)
+
+
+def _difference(x: jax.Array, y: jax.Array) -> jax.Array:
+    a = ExactFloat(F32)
+    return a.encode(formulas.exponential_of_difference(a, a.decode(x), a.decode(y)))
+
+
+def test_exp_of_a_difference_rounds_the_difference_first() -> None:
+    """Subnormal operands and differences, which CPUs take for zeros, NaN and infinities among them."""
+    rng = np.random.default_rng(1)
+    exponents = rng.integers(-149, 8, (2, 1 << 16))
+    scaled = (rng.standard_normal(exponents.shape) * np.exp2(exponents)).astype(np.float32)
+    near = rng.uniform(-100, 90, (2, 1 << 15)).astype(np.float32)
+    words = rng.integers(0, 1 << 32, (2, 1 << 15), dtype=np.uint32)
+    close = words & np.uint32(0x80FFFFFF)
+    x, y = np.concatenate([scaled.view(np.uint32), near.view(np.uint32), words, close], axis=1)
+    with np.errstate(all="ignore"):
+        difference = x.view(np.float32) - y.view(np.float32)
+    with x64():
+        np.testing.assert_array_equal(jax.jit(_difference)(x, y), _expected(difference.view(np.uint32)))
+
+
+def test_a_product_before_a_difference_is_rounded() -> None:
+    """A program's operand may be computed in the function that calls it, where XLA would contract the two."""
+    u, v, y = np.random.default_rng(2).standard_normal((3, 1 << 16)).astype(np.float32)
+
+    def together(u: jax.Array, v: jax.Array, y: jax.Array) -> jax.Array:
+        return _difference(*(jax.lax.bitcast_convert_type(n, np.uint32) for n in (u * v, y)))
+
+    with x64():
+        found = np.asarray(jax.jit(together)(u, v, y))
+    np.testing.assert_array_equal(found, _expected((u * v - y).view(np.uint32)))
