@@ -417,7 +417,6 @@ _STEPS: dict[str, Step] = {
     "select_n": _lanes(_select),
     "iota": _iota,
     "broadcast_in_dim": _broadcast,
-    "device_put": lambda eqn, values: values,
     "reshape": lambda eqn, values: [values[0].reshape(eqn.params["new_sizes"])],
     "squeeze": lambda eqn, values: [values[0].squeeze(eqn.params["dimensions"])],
     "transpose": lambda eqn, values: [values[0].transpose(eqn.params["permutation"])],

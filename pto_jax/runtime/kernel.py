@@ -222,13 +222,14 @@ class Kernel:
         >>> kernel.checked(np.ones((1, 8), np.float32))["d"].array[0, 0].item()
         -1.0
         """
-        results: tuple[dict[str, Any], Report | PackedReport] | None = self._compiled(args, kwargs)
+        results = self._compiled(args, kwargs)
         # Only here does a message about blocks have the numbers that decide.
-        if results is None or (self.checks and results[1].kept is False):
-            traced = any(isinstance(x, Tracer) for x in jax.tree.leaves((args, kwargs)))
-            check: execution.Check = "nothing" if traced else self._check
-            results = self._run(args, kwargs, jit=True, check=check)[:2]
-        outputs, report = results
+        if results is not None and not (self.checks and results[1].kept is False):
+            outputs, packed = results
+            packed.raise_if_broken()
+            return outputs
+        traced = any(isinstance(x, Tracer) for x in jax.tree.leaves((args, kwargs)))
+        outputs, report, *_ = self._run(args, kwargs, jit=True, check="nothing" if traced else self._check)
         report.raise_if_broken()
         return outputs
 
