@@ -222,14 +222,14 @@ class Kernel:
         >>> kernel.checked(np.ones((1, 8), np.float32))["d"].array[0, 0].item()
         -1.0
         """
-        results = self._compiled(args, kwargs)
-        # Only here does a message about blocks have the numbers that decide.
-        if results is not None and not (self.checks and results[1].kept is False):
-            outputs, packed = results
-            packed.raise_if_broken()
-            return outputs
+        packed = self._compiled(args, kwargs)
+        # Only the long way has the numbers that decide about blocks, for its message.
+        if packed is not None and not (self.checks and packed[1].kept is False):
+            packed[1].raise_if_broken()
+            return packed[0]
         traced = any(isinstance(x, Tracer) for x in jax.tree.leaves((args, kwargs)))
-        outputs, report, *_ = self._run(args, kwargs, jit=True, check="nothing" if traced else self._check)
+        check: execution.Check = "nothing" if traced else self._check
+        outputs, report, _ = self._run(args, kwargs, jit=True, check=check)
         report.raise_if_broken()
         return outputs
 
