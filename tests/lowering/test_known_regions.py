@@ -8,6 +8,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax.examples import EXAMPLES
+from pto_jax.lowering.numerics import Numerics
 
 #: What is computed of tiles x and y, with regions of 5x40 lanes, into z, which begins as x.
 _BODIES = {
@@ -55,7 +56,7 @@ def _program(body: str) -> pto.Program:
 
 @pytest.mark.parametrize("numerics", ["exact", "fast"])
 @pytest.mark.parametrize("name", _BODIES)
-def test_lanes_around_a_known_region_stay(name: str, numerics: str) -> None:
+def test_lanes_around_a_known_region_stay(name: str, numerics: Numerics) -> None:
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((3, 5, 40)).astype(np.float32) for _ in range(2))
     d = rng.standard_normal((3, 8, 64)).astype(np.float32)
