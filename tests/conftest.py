@@ -22,7 +22,7 @@ _SOONEST = "--xla_cpu_parallel_codegen_split_count=1 --xla_cpu_use_fusion_emitte
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """How tests are shared out; flags of XLA, which its first use reads and processes of tests have as well."""
+    """How tests are shared out; flags of XLA, which its first use reads and processes of tests have too."""
     given = os.environ.get("XLA_FLAGS", "")
     flags = [] if _DEVICES.partition("=")[0] in given else [_DEVICES]
     # XLA ends at a flag that it does not know.
