@@ -10,7 +10,6 @@ import os
 from collections import defaultdict
 from collections.abc import Generator, Iterator
 from importlib.metadata import version
-from typing import Any
 
 import pytest
 
@@ -23,7 +22,7 @@ _SOONEST = "--xla_cpu_parallel_codegen_split_count=1 --xla_cpu_use_fusion_emitte
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The flags of XLA, which its first use reads; processes that tests start have them as well."""
+    """How tests are shared out; flags of XLA, which its first use reads and processes of tests have too."""
     given = os.environ.get("XLA_FLAGS", "")
     flags = [] if _DEVICES.partition("=")[0] in given else [_DEVICES]
     # XLA ends at a flag that it does not know.
@@ -31,24 +30,14 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.markexpr == "not slow" and older and "--xla_cpu_" not in given:
         flags.append(_SOONEST)
     os.environ["XLA_FLAGS"] = " ".join([given, *flags]).strip()
+    if getattr(config.option, "dist", "no") == "load":
+        # Neighbouring tests share what they compile: each process has a half, and then some of the other's.
+        config.option.dist = "worksteal"
 
 
 #: After how many objects garbage is looked for among the youngest, and so on among the older. A search among
 #: all, of which JAX keeps millions, takes a second and finds next to nothing.
 _THRESHOLDS = (20_000, 20, 100)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """Neighbouring tests share what they compile, so each process has a half, and then some of the other's.
-
-    By default processes take turns.
-    """
-    if config.getoption("dist") != "load":
-        return None
-    from xdist.scheduler import WorkStealingScheduling
-
-    return WorkStealingScheduling(config, log)
 
 
 #: Folders of tests that compare bits which optimisations could change.

@@ -36,7 +36,6 @@ Written by ``python -m tools.stubs`` from the declarations.
 
 from collections.abc import Callable
 from enum import IntEnum
-from functools import cache
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict, Unpack, overload
 
 import jax
@@ -71,7 +70,6 @@ Written by ``python -m tools.stubs`` from the declarations.
 """
 
 from enum import IntEnum
-from functools import cache
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack, overload
 
 from .values import Handle
