@@ -22,11 +22,11 @@ def assert_folded(operation: str, source: DType, pairs: Iterable[tuple[int, int]
     name, result = f"arith.{operation}", I1 if operation.startswith("cmpi") else CASTS.get(operation, source)
     for pair in pairs:
         args = pair[:1] if operation in CASTS else pair
-        found, wanted = (
+        found, expected = (
             addresses.fold(name, args, source, result),
             scalars.compute(name, args, source, result),
         )
-        assert (found, type(found)) == (wanted, type(wanted)), (name, args, source)
+        assert (found, type(found)) == (expected, type(expected)), (name, args, source)
 
 
 def test_every_integer_operation_of_the_interpreter_is_folded() -> None:

@@ -86,8 +86,8 @@ def violations(tree: Rooms) -> list[str]:
 def _misplaced(name: str, room: str, cls: str, table: Table) -> list[str]:
     if name not in table:
         return [f"{name} has nothing in {room}"]
-    where, wanted = table[name].__module__, f"pto_jax.{room}.{family(cls)}"
-    files = (wanted, *(f"pto_jax.{room}.{f}" for f in isa.FAMILIES if f.startswith(f"{family(cls)}_")))
+    where, expected = table[name].__module__, f"pto_jax.{room}.{family(cls)}"
+    files = (expected, *(f"pto_jax.{room}.{f}" for f in isa.FAMILIES if f.startswith(f"{family(cls)}_")))
     return [] if where in files else [f"{name} stands in {where}, declared in {cls}"]
 
 
@@ -101,10 +101,10 @@ def test_the_packages_have_the_same_instructions_and_families() -> None:
     tree = rooms()
     first, *others = (table.keys() for table in tree.rules.values())
     assert all(other == first for other in others)
-    wanted = {family(tree.declared[name]) for name in first}
+    expected = {family(tree.declared[name]) for name in first}
     for package in (lowering, oracle, sanitizer):
         files = {f for f in isa.FAMILIES if isinstance(vars(package).get(f), ModuleType)}
-        assert files >= wanted and {family(f) for f in files} == wanted
+        assert files >= expected and {family(f) for f in files} == expected
 
 
 def _elsewhere(*args: Any) -> Any:

@@ -64,12 +64,12 @@ def meaning(op: Op) -> tuple[object, ...]:
 def test_every_instruction_is_built_and_read_back(name: str) -> None:
     for profile, sample in samples(name):
         program = built(sample, by_name=True)
-        op, wanted = operation(program, name), operation(to_program(sample), name)
-        assert meaning(op) == meaning(wanted)
+        op, expected = operation(program, name), operation(to_program(sample), name)
+        assert meaning(op) == meaning(expected)
         assert pto.parse(str(program)) == program
         assert op.span is not None and op.span.file == __file__
         found = check_op(op, PROFILES[profile])
-        assert [d.rule for d in found] == [d.rule for d in check_op(wanted, PROFILES[profile])]
+        assert [d.rule for d in found] == [d.rule for d in check_op(expected, PROFILES[profile])]
 
 
 #: Sources of one kind in another order, or destinations that are left out, tell overloads apart by name only.

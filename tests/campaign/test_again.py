@@ -67,10 +67,10 @@ def error_of(case: Case) -> ExecutionError | None:
 @pytest.mark.slow
 def test_a_process_that_is_gone_is_a_finding_and_the_next_case_has_another(again: Again) -> None:
     case = generate(5, 0)
-    wanted = again.run(case).outputs
+    expected = again.run(case).outputs
     assert again.process is not None and again.process.pid is not None
     os.kill(again.process.pid, signal.SIGKILL)
     again.process.join()
     with pytest.raises(RuntimeError, match="the second process of the interpreter ended"):
         again.run(case)
-    assert again.run(case).outputs.keys() == wanted.keys()
+    assert again.run(case).outputs.keys() == expected.keys()

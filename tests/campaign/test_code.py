@@ -42,8 +42,10 @@ def running_sums(x: Any) -> Any:
 @pytest.mark.parametrize("function", (doubled_until_large, either, running_sums))
 def test_control_flow_of_a_batch_gives_what_xla_gives(code: Code, function: Callable[[Any], Any]) -> None:
     numbers = np.array([3, 200, 50, 1], np.int32)
-    wanted = jax.tree.leaves(jax.jit(jax.vmap(function))(numbers))
-    for one, other in zip(wanted, jax.tree.leaves(executed(code, jax.vmap(function), numbers)), strict=True):
+    expected = jax.tree.leaves(jax.jit(jax.vmap(function))(numbers))
+    for one, other in zip(
+        expected, jax.tree.leaves(executed(code, jax.vmap(function), numbers)), strict=True
+    ):
         np.testing.assert_array_equal(one, other)
 
 

@@ -44,14 +44,14 @@ def test_kernels_do_what_their_programs_do(preset: str) -> None:
         made += 1
         assert is_kernel(kernel)
         try:
-            wanted = Oracle().run(case)
+            expected = Oracle().run(case)
         except DeadlockError:  # A mutant of the preset for ranks.
             with pytest.raises(DeadlockError):
                 Oracle().run(kernel)
             continue
         found = Oracle().run(kernel)
-        assert wanted.outputs.keys() == found.outputs.keys()
-        for name, output in wanted.outputs.items():
+        assert expected.outputs.keys() == found.outputs.keys()
+        for name, output in expected.outputs.items():
             np.testing.assert_array_equal(output.words.reshape(-1), found.outputs[name].words.reshape(-1))
     assert made >= 11
 

@@ -137,14 +137,14 @@ def _subject(programs: Programs, index: int, name: str) -> Row:
     for attempt in range(ATTEMPTS):
         case, start = programs.case(index, attempt), time.monotonic()
         try:
-            wanted = reference.run(case)
+            expected = reference.run(case)
         except NotExecutableError as error:
             return Row(name, "refused", str(error).splitlines()[0], attempt=attempt)
         except ExecutionError as error:
             message = message or str(error).splitlines()[0]
             continue
         seconds = time.monotonic() - start
-        found = compare_case(case, _Known(reference.name, wanted), tested)
+        found = compare_case(case, _Known(reference.name, expected), tested)
         first = (found.message.splitlines() or [""])[0]
         return Row(name, found.kind, first, 0.0, tested.seconds, tested.cpu, seconds, attempt)
     return Row(name, "stopped", message, attempt=ATTEMPTS)

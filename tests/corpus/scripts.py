@@ -274,12 +274,12 @@ def printing_inputs(launch: Launch) -> Arrays | None:
     return found
 
 
-def ulps(found: NDArray[Any], wanted: NDArray[Any]) -> int:
+def ulps(found: NDArray[Any], expected: NDArray[Any]) -> int:
     """Largest distance of two bf16 arrays in units of the last place."""
 
     def ordered(x: NDArray[Any]) -> NDArray[np.int64]:
         bits = x.view(np.int16).astype(np.int64)
         return np.where(bits < 0, -(bits & 0x7FFF), bits)
 
-    assert found.dtype == wanted.dtype == ml_dtypes.bfloat16
-    return int(np.max(np.abs(ordered(found) - ordered(wanted)), initial=0))
+    assert found.dtype == expected.dtype == ml_dtypes.bfloat16
+    return int(np.max(np.abs(ordered(found) - ordered(expected)), initial=0))

@@ -145,12 +145,12 @@ def test_golden_run_by_command_line(launch: Launch, profile: str, tmp_path: Path
         assert main.main([*run, "--inputs", str(inputs), "--outputs", str(outputs)]) == 0
         with np.load(outputs) as stored:
             found = {name: stored[name] for name in stored.files}
-        for name, wanted in case.expected.items():
-            got = found[name].view(wanted.dtype).reshape(-1)
-            if wanted.dtype.isbuiltin == 1:
+        for name, expected in case.expected.items():
+            got = found[name].view(expected.dtype).reshape(-1)
+            if expected.dtype.isbuiltin == 1:
                 limit = case.absolute(name)
-                np.testing.assert_allclose(got, wanted, rtol=limit, atol=limit)
+                np.testing.assert_allclose(got, expected, rtol=limit, atol=limit)
             else:
-                assert scripts.ulps(got, wanted) <= 1
+                assert scripts.ulps(got, expected) <= 1
         if case.compare is not None:
             scripts.accepts(case, launch, found)

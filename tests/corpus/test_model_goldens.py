@@ -51,10 +51,10 @@ def _dtype(argument: Argument) -> DType:
     return argument.type.dtype
 
 
-def _fits(found: NDArray[Any], wanted: NDArray[Any], limit: float) -> bool:
-    if wanted.dtype == ml_dtypes.bfloat16:
-        return scripts.ulps(found, wanted) <= 1
-    return bool(np.allclose(found, wanted, atol=limit, rtol=limit, equal_nan=True))
+def _fits(found: NDArray[Any], expected: NDArray[Any], limit: float) -> bool:
+    if expected.dtype == ml_dtypes.bfloat16:
+        return scripts.ulps(found, expected) <= 1
+    return bool(np.allclose(found, expected, atol=limit, rtol=limit, equal_nan=True))
 
 
 @pytest.mark.parametrize(("script", "kernel"), _CASES, ids=[f"{s.parent.name}-{k.stem}" for s, k in _CASES])
@@ -81,10 +81,10 @@ def test_within_the_tolerance_of_the_script(script: Path, kernel: Path, tmp_path
     found = pto.compile(program, warn=False, partial_launch=True)(**inputs, **scalars)
     for v, a in buffers.items():
         if a.written:
-            wanted = np.fromfile(tmp_path / f"golden_{v}.bin", inputs[a.name].dtype)
-            got, computed = np.asarray(found[a.name]), np.ones(wanted.shape, bool)
+            expected = np.fromfile(tmp_path / f"golden_{v}.bin", inputs[a.name].dtype)
+            got, computed = np.asarray(found[a.name]), np.ones(expected.shape, bool)
             if launch is not program:
-                computed = wanted != inputs[a.name]
+                computed = expected != inputs[a.name]
             assert computed.any()
             limit = generator._default_eps_for_cpp_type(scripts._C_TYPES[_dtype(a).name])
-            assert _fits(got[computed], wanted[computed], limit), a.name
+            assert _fits(got[computed], expected[computed], limit), a.name

@@ -263,7 +263,7 @@ def test_rows_go_to_experts_and_results_come_back(name: str) -> None:
     }
     step = _exchange(v)
     found = step(**given)
-    for buffer, wanted in _replayed(v, given).items():
-        word = f"u{wanted.dtype.itemsize}"
-        np.testing.assert_array_equal(np.asarray(found[buffer]).view(word), wanted.view(word), buffer)
+    for buffer, expected in _replayed(v, given).items():
+        word = f"u{expected.dtype.itemsize}"
+        np.testing.assert_array_equal(np.asarray(found[buffer]).view(word), expected.view(word), buffer)
     assert step.judge(given).exact, step.judge(given)

@@ -86,13 +86,13 @@ def _blocks(text: str) -> list[str]:
 
 def _error(case: scripts.Case, name: str, found: NDArray[Any]) -> tuple[bool, str]:
     """Whether a buffer is within the tolerance of its script, and the largest error."""
-    wanted = case.expected[name]
-    if wanted.dtype == ml_dtypes.bfloat16:
-        distance = scripts.ulps(found.reshape(-1), wanted)
+    expected = case.expected[name]
+    if expected.dtype == ml_dtypes.bfloat16:
+        distance = scripts.ulps(found.reshape(-1), expected)
         return distance <= 1, f"{distance} ulp"
     limit = case.absolute(name)
-    worst = np.max(np.abs(found.reshape(-1).astype(np.float64) - wanted.astype(np.float64)))
-    return np.allclose(wanted, found.reshape(-1), atol=limit, rtol=limit, equal_nan=True), f"{worst:.3g}"
+    worst = np.max(np.abs(found.reshape(-1).astype(np.float64) - expected.astype(np.float64)))
+    return np.allclose(expected, found.reshape(-1), atol=limit, rtol=limit, equal_nan=True), f"{worst:.3g}"
 
 
 @pytest.mark.parametrize(("launch", "profile"), _PROFILES, ids=[f"{x.name}-{p}" for x, p in _PROFILES])
@@ -101,11 +101,11 @@ def test_runs_and_agrees(launch: Launch, profile: str) -> None:
     kernel = pto.compile(launch.program, profile, entry=launch.entry, grid=launch.grid, warn=False)
     how, error = "oracle", "0"
     for given in _calls(launch, case):
-        wanted, printed = _reference(launch, profile, given)
+        expected, printed = _reference(launch, profile, given)
         found, text = _engine(kernel, given)
-        assert sorted(found) == sorted(wanted)
+        assert sorted(found) == sorted(expected)
         for name, x in found.items():
-            assert x.tobytes() == np.asarray(wanted[name]).tobytes(), name
+            assert x.tobytes() == np.asarray(expected[name]).tobytes(), name
         if launch.prints:
             how = "oracle (printed)"
             assert _blocks(text) == _blocks(printed) != [""]
@@ -181,9 +181,9 @@ def test_a_tile_loaded_over_another_one_replaces_its_bytes() -> None:
     # Boxes of 16x8 f32 elements, ordered by columns of boxes.
     stored = right.reshape(64, 16, 8).swapaxes(0, 1).reshape(-1)
     left = stored[4096:5120].reshape(8, 16, 8).swapaxes(0, 1).reshape(16, 64)
-    wanted = out.reshape(16, 128) + left @ right.reshape(64, 128)
+    expected = out.reshape(16, 128) + left @ right.reshape(64, 128)
     found = pto.compile(launch.program, entry=launch.entry, warn=False)(**case.inputs)
-    np.testing.assert_array_equal(np.asarray(found[next(iter(case.expected))]).reshape(16, 128), wanted)
+    np.testing.assert_array_equal(np.asarray(found[next(iter(case.expected))]).reshape(16, 128), expected)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -47,8 +47,8 @@ def runs(text: str, arch: object) -> list[Run]:
         given = re.search(r"--pto-arch[= ](\S+)", line)
         level = re.search(r"--pto-level[= ]level(\d)", line)
         prefix = re.search(r"--check-prefix=(\S+)", line)
-        wanted = re.escape(prefix[1] if prefix else "CHECK")
-        errors = re.findall(rf"^//\s*{wanted}(?:-DAG|-NEXT|-SAME)?:(.*error:.*)$", text, re.MULTILINE)
+        expected = re.escape(prefix[1] if prefix else "CHECK")
+        errors = re.findall(rf"^//\s*{expected}(?:-DAG|-NEXT|-SAME)?:(.*error:.*)$", text, re.MULTILINE)
         looks = bool(errors) and "FileCheck" in line
         found.append(
             Run(

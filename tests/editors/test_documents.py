@@ -77,11 +77,11 @@ def test_definitions_are_those_of_the_reader(path: Path) -> None:
     source = path.read_text()
     names, uses = Names.of(source), list(_uses(source))
     assert uses or path.stem == "custom"
-    for use, text, wanted in uses:
+    for use, text, expected in uses:
         name = names.at(use + 1)
         assert name is not None
         found = names.definition(name)
-        assert found is not None and found.start == wanted, (path.name, text, use)
+        assert found is not None and found.start == expected, (path.name, text, use)
 
 
 def test_functions_and_fragments_have_definitions_too() -> None:

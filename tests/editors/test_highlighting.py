@@ -126,5 +126,5 @@ def test_the_committed_grammar_is_the_one_of_the_declarations() -> None:
 @pytest.mark.parametrize("part", range(4))
 def test_the_grammar_draws_what_the_reader_reads(part: int) -> None:
     for source in texts()[part::4]:
-        wanted = [(t.strip(), textmate.SCOPES[c]) for t, c in shown(source)]
-        assert drawn_by_grammar(source) == wanted
+        expected = [(t.strip(), textmate.SCOPES[c]) for t, c in shown(source)]
+        assert drawn_by_grammar(source) == expected

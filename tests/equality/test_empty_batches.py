@@ -67,8 +67,8 @@ def test_mapped_products_of_empty_static_regions(name: str, empty: str, numerics
     ).shape == (1, *mapped.shape)
     for i, got in enumerate(mapped):
         given = {n: oracle.OracleTile(t, data[n][i].copy()) for n, t in types.items()}
-        wanted = oracle.run(program, given, profile="a5")["dst"].data
-        np.testing.assert_array_equal(got.view(np.uint32), wanted.view(np.uint32))
+        expected = oracle.run(program, given, profile="a5")["dst"].data
+        np.testing.assert_array_equal(got.view(np.uint32), expected.view(np.uint32))
 
 
 @pytest.mark.parametrize("profile", ["a2a3", "a5"])

@@ -28,5 +28,5 @@ def test_engine_and_interpreter_agree(name: str, profile: str) -> None:
         region = (rows, cols) if name == "tpairreducesum" else region
         out = kernel(pto.tile(data, valid=(rows, cols)), pto.tile(old, valid=region))["d"]
         given = {"s": oracle.OracleTile(src, data, rows, cols), "d": oracle.OracleTile(dst, old, *region)}
-        wanted = oracle.run(program, given, profile=profile)["d"].data
-        np.testing.assert_array_equal(np.asarray(out), wanted, f"{rows}x{cols}")
+        expected = oracle.run(program, given, profile=profile)["d"].data
+        np.testing.assert_array_equal(np.asarray(out), expected, f"{rows}x{cols}")

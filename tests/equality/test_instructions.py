@@ -166,13 +166,13 @@ def _check_samples(name: str) -> None:
 
 def _compare(case: Case, result: Mapping[str, Any]) -> None:
     for b in range(2 * BATCH):
-        for name, wanted in case.reference(b).items():
+        for name, expected in case.reference(b).items():
             got = result_words(case.dtype(name), result[name], b)
-            lanes = np.argwhere(differing(case.dtype(name), got, wanted, case.ulp(name)))
+            lanes = np.argwhere(differing(case.dtype(name), got, expected, case.ulp(name)))
             assert not len(lanes), (
                 f"{case.label} [{case.profile.name}], batch {b}: {len(lanes)} lanes of {name} differ, "
                 f"first {tuple(lanes[0])}: engine {got[tuple(lanes[0])]:#x}, "
-                f"interpreter {wanted[tuple(lanes[0])]:#x}"
+                f"interpreter {expected[tuple(lanes[0])]:#x}"
             )
 
 
@@ -263,10 +263,10 @@ def _check_idle(name: str) -> None:
     names = list(IDLE)
     lines = [IDLE[before] for before in names[: names.index(name) + 1]]
     program, given = synchronised("\n".join(lines)), values()
-    wanted = np.abs(given["x"] + given["x"])
+    expected = np.abs(given["x"] + given["x"])
     for profile in PROFILES:
-        np.testing.assert_array_equal(oracle.run(program, given, profile=profile)["y"], wanted, profile)
-    np.testing.assert_array_equal(pto.compile(program, profile="a5", warn=False)(**given)["y"], wanted)
+        np.testing.assert_array_equal(oracle.run(program, given, profile=profile)["y"], expected, profile)
+    np.testing.assert_array_equal(pto.compile(program, profile="a5", warn=False)(**given)["y"], expected)
 
 
 # -- generated programs ------------------------------------------------------------------------------

@@ -108,23 +108,23 @@ def _everywhere(cases: Sequence[Case]) -> list[dict[str, Any]]:
     return results
 
 
-def _assert_equal(d: DType, got: NDArray[Any], wanted: NDArray[Any], ulp: int, what: str) -> None:
-    different = differing(d, got, wanted, ulp)
+def _assert_equal(d: DType, got: NDArray[Any], expected: NDArray[Any], ulp: int, what: str) -> None:
+    different = differing(d, got, expected, ulp)
     if different.any():
         r, c = np.argwhere(different)[0]
         raise AssertionError(
             f"{what}: {different.sum()} lanes differ, first ({r}, {c}): "
-            f"{got[r, c]:#x}, wanted {wanted[r, c]:#x}"
+            f"{got[r, c]:#x}, wanted {expected[r, c]:#x}"
         )
 
 
 def _check(case: Case, found: dict[str, Any], eager: bool) -> None:
     for b in range(BATCH):
         single = case.kernel.eager_unchecked(**arguments(case.given, b)) if eager else {}
-        for name, wanted in case.reference(b).items():
+        for name, expected in case.reference(b).items():
             got = result_words(case.dtype(name), found[name], b)
             what = f"{case.label} [{case.profile.name}], batch {b}"
-            _assert_equal(case.dtype(name), got, wanted, case.ulp(name), f"{what}, engine and interpreter")
+            _assert_equal(case.dtype(name), got, expected, case.ulp(name), f"{what}, engine and interpreter")
             if eager:
                 alone = result_words(case.dtype(name), single[name])
                 np.testing.assert_array_equal(alone, got, f"{what}, eager")

@@ -70,10 +70,10 @@ def test_every_step_is_rounded_as_the_interpreter_does(name: str) -> None:
         case = replace(case, given=given)
         found = jax.vmap(lambda tiles, kernel=case.kernel: kernel(**tiles))(arguments(given))
         for b in range(BATCH):
-            wanted = case.reference(b)["dst"]
+            expected = case.reference(b)["dst"]
             got = np.asarray(found["dst"].words[b])
-            assert not differing(case.dtype("dst"), got, wanted).any(), (case.label, b)
-            sums = np.abs(wanted.view(np.float32))
+            assert not differing(case.dtype("dst"), got, expected).any(), (case.label, b)
+            sums = np.abs(expected.view(np.float32))
             assert np.isfinite(sums).mean() > 0.9
             if name == "tmatmul" and b == 1:
                 assert ((sums > 0) & (sums < 2.0**-126)).sum() > 10
@@ -94,8 +94,8 @@ def test_flush_mode_drops_subnormal_operands_sums_and_results(name: str) -> None
         for n, g in given.items()
         if isinstance(g.type, TileType)
     }
-    wanted = oracle.run(case.program, tiles, profile=a5, subnormals="flush")["dst"]
-    words = np.ascontiguousarray(wanted.data).view(np.uint32)
+    expected = oracle.run(case.program, tiles, profile=a5, subnormals="flush")["dst"]
+    words = np.ascontiguousarray(expected.data).view(np.uint32)
     np.testing.assert_array_equal(found, words)
     assert ((words & 0x7FFFFFFF) == 0).sum() > 10
 

@@ -31,7 +31,7 @@ def test_transfers_of_every_layout(name: str) -> None:
     found = jax.jit(jax.vmap(together))([arguments(case.given) for case in cases])
     for case, results in zip(cases, found, strict=True):
         for b in range(BATCH):
-            for result, wanted in case.reference(b).items():
+            for result, expected in case.reference(b).items():
                 got = result_words(case.dtype(result), results[result], b)
                 what = f"{case.label} [{case.profile.name}], batch {b} of {case.program}"
-                np.testing.assert_array_equal(got, wanted, what)
+                np.testing.assert_array_equal(got, expected, what)

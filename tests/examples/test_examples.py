@@ -66,12 +66,12 @@ def test_examples_run_by_name_with_the_bits_of_the_interpreter(
     assert f"program: {found.summary}" in " ".join(text.split()) and "check:   " in text
     assert ("equal to NumPy" in text) == (name in EXACT)
     given = found.arguments()
-    wanted = interpreted(found, given)
+    expected = interpreted(found, given)
     with np.load(out) as written:
-        assert set(written.files) == set(wanted)
-        for key, array in wanted.items():
+        assert set(written.files) == set(expected)
+        for key, array in expected.items():
             assert words(written[key]) == words(array), key
-    apart = found.differences(given, wanted)
+    apart = found.differences(given, expected)
     assert 0 <= max(apart.values()) <= found.bound and (found.bound == 0) == (name in EXACT)
 
 
@@ -95,9 +95,9 @@ def test_examples_run_in_a_batch_of_different_sizes(name: str) -> None:
     kernel = pto.compile(program(name), grid=found.grid)
     batch = jax.vmap(kernel)(*(np.stack([given[a.name] for given in made]) for a in kernel.arguments))
     for i, given in enumerate(made):
-        wanted = interpreted(found, given)
-        assert max(found.differences(given, wanted).values()) <= found.bound
-        for key, array in wanted.items():
+        expected = interpreted(found, given)
+        assert max(found.differences(given, expected).values()) <= found.bound
+        for key, array in expected.items():
             assert words(batch[key][i]) == words(array), (key, i)
 
 
@@ -152,8 +152,8 @@ def test_arguments_given_as_raw_words_are_checked_too() -> None:
     found = example("mx_matmul")
     given = found.arguments()
     raw = {n: a.view(np.uint8) if a.dtype.itemsize == 1 else a for n, a in given.items()}
-    wanted = interpreted(found, given)
-    assert found.differences(raw, wanted) == found.differences(given, wanted)
+    expected = interpreted(found, given)
+    assert found.differences(raw, expected) == found.differences(given, expected)
 
 
 def test_differences_see_what_is_no_number() -> None:

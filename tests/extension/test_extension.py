@@ -91,15 +91,15 @@ def interpreted(sample: Sample, profile: str, arguments: dict[str, Any]) -> Any:
     return pto.oracle.run(to_program(sample), given, profile=profile)["dst"].data
 
 
-def apart(sample: Sample, found: Any, wanted: Any) -> int:
+def apart(sample: Sample, found: Any, expected: Any) -> int:
     """The distance of two results in ULP; NaN equals NaN."""
     t = sample.types["dst"]
     assert isinstance(t, TileType)
-    found, wanted = np.asarray(found), np.asarray(wanted).view(t.dtype.numpy)
+    found, expected = np.asarray(found), np.asarray(expected).view(t.dtype.numpy)
     if t.dtype.is_integer:
-        return int((found != wanted).sum())
-    both = np.isnan(found) & np.isnan(wanted)
-    words = [np.where(both, 0, x.view(f"i{x.itemsize}").astype(np.int64)) for x in (found, wanted)]
+        return int((found != expected).sum())
+    both = np.isnan(found) & np.isnan(expected)
+    words = [np.where(both, 0, x.view(f"i{x.itemsize}").astype(np.int64)) for x in (found, expected)]
     return int(np.abs(words[0] - words[1]).max())
 
 
@@ -112,10 +112,10 @@ def test_eager_jitted_and_interpreted_results_agree(profile: ProfileName, sample
     t = sample.types["dst"]
     assert isinstance(t, TileType)
     arguments["dst"] = np.zeros(t.shape, t.dtype.numpy)
-    wanted = interpreted(sample, profile, arguments)
+    expected = interpreted(sample, profile, arguments)
     bound = sample.instruction.ulp.get(t.dtype.name, 0)
     quick = kernel(**arguments)["dst"]
-    assert apart(sample, quick.array, wanted) <= bound
+    assert apart(sample, quick.array, expected) <= bound
     eager = kernel.eager(**arguments)["dst"]
     np.testing.assert_array_equal(np.asarray(eager.words), np.asarray(quick.words))
 
@@ -138,8 +138,8 @@ def test_a_batch_with_ragged_valid_sizes_is_what_each_tile_gives(name: str) -> N
     found = jax.vmap(one)(a, b, rows)
     for i, r in enumerate(rows):
         sum_ = np.where(a[i] + b[i] > 0.5, np.float32(0.5), a[i] + b[i])
-        wanted = np.cosh(a[i].astype(np.float64)).astype(np.float32) if name == "tcosh" else sum_
-        np.testing.assert_array_max_ulp(np.asarray(found.array)[i, :r], wanted[:r], maxulp=1)
+        expected = np.cosh(a[i].astype(np.float64)).astype(np.float32) if name == "tcosh" else sum_
+        np.testing.assert_array_max_ulp(np.asarray(found.array)[i, :r], expected[:r], maxulp=1)
 
 
 @pytest.mark.parametrize("form", ["as", "ssa", "dps"])
@@ -163,8 +163,8 @@ def test_types_are_verified_per_profile() -> None:
 
 def test_ops_and_builder_have_the_functions() -> None:
     x = np.linspace(-2, 2, 128, dtype=np.float32).reshape(8, 16)
-    wanted = np.cosh(x, dtype=np.float64).astype(np.float32)
-    np.testing.assert_array_max_ulp(np.asarray(pto.ops.function("tcosh")(x).array), wanted, maxulp=1)
+    expected = np.cosh(x, dtype=np.float64).astype(np.float32)
+    np.testing.assert_array_max_ulp(np.asarray(pto.ops.function("tcosh")(x).array), expected, maxulp=1)
     assert all(getattr(pto.ops, name) is pto.ops.function(name) for name in OWN)
     assert "tclampadd" in dir(pto.ops) and hasattr(pto, "tclampadd")
 

@@ -75,14 +75,14 @@ def test_groups_of_every_direction_are_generated_for_every_pair_of_types() -> No
     directions: dict[ProfileName, set[bool]] = {"cpu_sim": {False}, "a5": {False, True}}
     for profile, interleaved in directions.items():
         rows = [r for r in isa.instructions()["tquant.mx"].types[profile] if r[0] != "u8"]
-        wanted = {(r, False, False) for r in rows} | {(r, True, i) for r in rows for i in interleaved}
+        expected = {(r, False, False) for r in rows} | {(r, True, i) for r in rows for i in interleaved}
         samples = selection.catalogue(profile, STRAIGHT.elements)["tquant.mx"]
         types = [(element_type(s.types["dst"]), element_type(s.types["src"])) for s in samples]
         made = {
             ((str(d), str(t)), along_rows({"grp_axis": 1, **s.attrs}), bool(s.attrs.get("interleave")))
             for (d, t), s in zip(types, samples, strict=True)
         }
-        assert wanted <= made, wanted - made
+        assert expected <= made, expected - made
 
 
 #: Executable instructions that no generated program has, and why.
@@ -147,8 +147,8 @@ def test_every_executable_instruction_and_type_is_there() -> None:
         for op in case.program.walk():
             names[op.name] += 1
             types |= {d.name for v in (*op.ins, *op.destinations) if (d := element_type(v.type)) is not None}
-    wanted = {n for p in PROFILE_NAMES for n in selection.catalogue(p, STRAIGHT.elements)}
-    assert wanted <= set(names), wanted - set(names)
+    expected = {n for p in PROFILE_NAMES for n in selection.catalogue(p, STRAIGHT.elements)}
+    assert expected <= set(names), expected - set(names)
     assert {d.name for d in TILE_DTYPES} <= types
 
 

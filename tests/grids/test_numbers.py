@@ -31,8 +31,8 @@ def test_lanes_compute_as_the_interpreter_does(source: DType) -> None:
         result = I1 if operation.startswith("cmpi") else I32 if casts else source
         name = f"arith.{operation}"
         found = compute(name, [Lanes(a) for a in arguments], source, result)
-        wanted = [int(scalars.compute(name, lane, source, result)) for lane in zip(*arguments, strict=True)]
-        np.testing.assert_array_equal(np.broadcast_to(spread(found, 1), len(wanted)), wanted, operation)
+        expected = [int(scalars.compute(name, lane, source, result)) for lane in zip(*arguments, strict=True)]
+        np.testing.assert_array_equal(np.broadcast_to(spread(found, 1), len(expected)), expected, operation)
 
 
 def test_what_agrees_is_a_number_again_and_what_is_unknown_stays_so() -> None:

@@ -29,12 +29,12 @@ def test_a_source_smaller_than_the_places_of_a_mask(profile: ProfileName, axis: 
     x = RNG.normal(size=(16, 64)).astype(np.float32)
     old = np.ones((16, 256) if axis == "row" else (64, 64), np.float32)
     (got,) = everywhere(text, profile, {"s": x, "d": old}, "d")
-    wanted = np.zeros_like(old)
+    expected = np.zeros_like(old)
     if axis == "row":
-        wanted[:8, 1:160:4] = x[:8, :40]
+        expected[:8, 1:160:4] = x[:8, :40]
     else:
-        wanted[1:32:4, :40] = x[:8, :40]
-    np.testing.assert_array_equal(got, wanted)
+        expected[1:32:4, :40] = x[:8, :40]
+    np.testing.assert_array_equal(got, expected)
 
 
 def test_an_odd_number_of_interleaved_columns() -> None:

@@ -42,9 +42,9 @@ def test_the_product_of_tfusedmuladd(profile: ProfileName, kind: Any) -> None:
     text = f"pto.tfusedmuladd ins(%x, %y : {t}, {t}) outs(%d : {t})"
     (got,) = everywhere(text, profile, {"x": x, "y": y, "d": old}, "d")
     wide = (x.astype(np.float32) * old.astype(np.float32) + y.astype(np.float32)).astype(kind)
-    wanted = x * old + y if profile != "cpu_sim" else wide
+    expected = x * old + y if profile != "cpu_sim" else wide
     assert kind == np.float32 or (wide != x * old + y).any()
-    np.testing.assert_array_equal(got, wanted)
+    np.testing.assert_array_equal(got, expected)
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -72,8 +72,8 @@ def test_equal_and_unordered_values_of_tpartarg(profile: ProfileName, best: str,
     }
     (value, index) = everywhere(text, profile, inputs, "d", "n")
     assert index[0, :5].tolist() == taken
-    wanted = [inputs["ab"[n >= 10]][0, k] for k, n in enumerate(taken)]
-    np.testing.assert_array_equal(value[0, :5], np.array(wanted, np.float32))
+    expected = [inputs["ab"[n >= 10]][0, k] for k, n in enumerate(taken)]
+    np.testing.assert_array_equal(value[0, :5], np.array(expected, np.float32))
 
 
 def divided(a: int, b: int) -> tuple[int, int]:
@@ -124,8 +124,8 @@ def test_a_column_without_partner(profile: ProfileName) -> None:
     x = np.arange(1, 17, dtype=np.float32).reshape(2, 8)
     (sums,) = everywhere(f"pto.tpairreducesum ins(%a : {t}) outs(%d : {t})", profile, {"a": x}, "d")
     alone = x[:, 4] if profile == "cpu_sim" else np.zeros(2, np.float32)
-    wanted = np.stack([x[:, 0] + x[:, 1], x[:, 2] + x[:, 3], alone, 0 * alone, 0 * alone], 1)
-    np.testing.assert_array_equal(sums[:, :5], wanted)
+    expected = np.stack([x[:, 0] + x[:, 1], x[:, 2] + x[:, 3], alone, 0 * alone, 0 * alone], 1)
+    np.testing.assert_array_equal(sums[:, :5], expected)
 
 
 @pytest.mark.parametrize("name", ["tand", "tor"])
@@ -170,13 +170,13 @@ def test_tscatter_of_every_element_is_a_move(profile: ProfileName, outside: floa
         "a": pto.oracle.OracleTile(types["a"], a, 2, 8),
         "d": pto.oracle.OracleTile(types["d"], before, 2, 9),
     }
-    wanted = before.copy()
-    wanted[:2, :8], wanted[:2, 8] = 3, outside
+    expected = before.copy()
+    expected[:2, :8], expected[:2, 8] = 3, outside
     interpreted = pto.oracle.run(pto.parse(text), given, profile=profile)["d"].data
     inputs = {"a": pto.tile(a, valid=(2, 8)).dynamic(), "d": pto.tile(before, valid=(2, 9)).dynamic()}
     compiled = pto.compile(pto.parse(text), profile=profile, warn=False, checks=False)(**inputs)["d"]
     np.testing.assert_array_equal(np.asarray(compiled.words).view(np.uint16), interpreted.view(np.uint16))
-    np.testing.assert_array_equal(interpreted, wanted)
+    np.testing.assert_array_equal(interpreted, expected)
 
 
 @pytest.mark.instructions("tquant.mx")

@@ -131,8 +131,8 @@ def test_zeros_of_a_divisor_give_all_ones_or_the_dividend(name: str) -> None:
         ones = d.word.type((1 << d.bits) - 1)
         result = run(sample, words)
         quotient = TABLE[name].formulas[0].operation in ("div", "recip")
-        wanted = ones if quotient else words[next(n for n in sample.form if n != divisor)]
-        assert (result == wanted).all(), sample.types
+        expected = ones if quotient else words[next(n for n in sample.form if n != divisor)]
+        assert (result == expected).all(), sample.types
 
 
 # -- formulas ------------------------------------------------------------------------------------------
@@ -188,13 +188,13 @@ def value(formula: Formula, d: DType, numbers: Mapping[str, Words]) -> Words:
         return (np.asarray(result, object) & ((1 << d.bits) - 1)).astype(d.word)
 
 
-def apart(instruction: Instruction, d: DType, got: Words, wanted: Words) -> NDArray[np.bool_]:
+def apart(instruction: Instruction, d: DType, got: Words, expected: Words) -> NDArray[np.bool_]:
     """Lanes that differ by more than the declared bound; a NaN equals every NaN."""
-    different = got != wanted
+    different = got != expected
     if d.is_float:
-        nan = is_nan(d, got), is_nan(d, wanted)
+        nan = is_nan(d, got), is_nan(d, expected)
         different &= ~(nan[0] & nan[1])
-        different &= nan[0] | nan[1] | (ulp_distance(d, got, wanted) > instruction.ulp.get(d.name, 0))
+        different &= nan[0] | nan[1] | (ulp_distance(d, got, expected) > instruction.ulp.get(d.name, 0))
     return np.asarray(different)
 
 
@@ -202,8 +202,8 @@ def formula_differs(sample: Sample, formula: Formula, d: DType) -> bool:
     words = operands(sample)
     read = [n for n in sample.form if sample.instruction.operand(n).role != "tmp"]
     read += [o.name for o in sample.instruction.operands if o.role == "inout"]
-    wanted = np.broadcast_to(value(formula, d, {n: words[n] for n in read}), words["dst"].shape)
-    return bool(apart(sample.instruction, d, run(sample, words), wanted).any())
+    expected = np.broadcast_to(value(formula, d, {n: words[n] for n in read}), words["dst"].shape)
+    return bool(apart(sample.instruction, d, run(sample, words), expected).any())
 
 
 @NAMES
@@ -285,8 +285,8 @@ def test_the_interpreter_is_within_the_bound_of_the_reference(name: str) -> None
         words = operands(sample)
         for operand, r in zip(read, i.accuracy.ranges, strict=True):
             words[operand] = np.asarray(drawn(r, rng, d, words[operand].shape))
-        wanted = reference(formula, d, {n: words[n] for n in read})
-        assert ulp_distance(d, run(sample, words), wanted).max() <= i.accuracy.bounds[d.name], d
+        expected = reference(formula, d, {n: words[n] for n in read})
+        assert ulp_distance(d, run(sample, words), expected).max() <= i.accuracy.bounds[d.name], d
         seen.add(d.name)
     assert "expdif" in name or {"f32", "f16"} <= seen
 

@@ -56,10 +56,10 @@ def test_exponents_in_boxes(rows: int, valid: int, cols: int, axis: int) -> None
     program = moved(rows, valid, cols, axis)
     assert pto.parse(str(program)) == program
     x = np.random.default_rng(rows).integers(0, 256, rows * cols).astype(np.uint8)
-    wanted = boxes(x[: valid * cols].reshape(valid, cols), axis)
+    expected = boxes(x[: valid * cols].reshape(valid, cols), axis)
     args = (x, np.zeros_like(x))
     for out in (pto.compile(program)(*args), oracle.run(program, args)):
-        np.testing.assert_array_equal(np.asarray(out["o"])[: wanted.size], wanted)
+        np.testing.assert_array_equal(np.asarray(out["o"])[: expected.size], expected)
     assert not sanitize(program, args).findings
 
 
@@ -98,10 +98,10 @@ def test_numbers_become_pairs_and_pairs_numbers() -> None:
         np.testing.assert_array_equal(np.asarray(out["y"]).reshape(4, 32), packed)
     back = converted("f4e2m1_pair", "bf16", (32, 64))
     both = unpack_pairs(packed)
-    wanted = both.view(ml_dtypes.float4_e2m1fn).astype(ml_dtypes.bfloat16).view(np.uint16)
+    expected = both.view(ml_dtypes.float4_e2m1fn).astype(ml_dtypes.bfloat16).view(np.uint16)
     args = (packed, np.zeros((4, 64), ml_dtypes.bfloat16))
     for out in (pto.compile(back)(*args), oracle.run(back, args)):
-        np.testing.assert_array_equal(np.asarray(out["y"]).view(np.uint16).reshape(4, 64), wanted)
+        np.testing.assert_array_equal(np.asarray(out["y"]).view(np.uint16).reshape(4, 64), expected)
 
 
 @pytest.mark.slow

@@ -55,33 +55,33 @@ def test_bytes_are_clamped_as_the_word_says_and_stored_by_their_low_bits(relu: R
         y = np.float32(x * scale[:, None, None]) + offset[:, None, None].astype(np.float32)
         whole = np.rint(y)
     low, high = np.where(signed, -128, 0)[:, None, None], np.where(signed, 127, 255)[:, None, None]
-    wanted = np.where(np.isnan(whole), 0, np.clip(whole, low, high)).astype(np.int32)
+    expected = np.where(np.isnan(whole), 0, np.clip(whole, low, high)).astype(np.int32)
     if relu == ReluPreMode.NORMAL_RELU:
-        wanted = np.maximum(wanted, 0)
+        expected = np.maximum(expected, 0)
     for dst in ("i8", "u8"):
         c = context("cpu_sim", "f32", reluPreMode=relu)
         found = quantised(c, x.view(np.uint32), parameter(scale, offset, signed), dst)
-        np.testing.assert_array_equal(found, wanted.astype(np.uint8))
+        np.testing.assert_array_equal(found, expected.astype(np.uint8))
 
 
 def test_short_scales_have_no_subnormals_and_overflow_to_infinity() -> None:
     fields = np.arange(1 << 19, dtype=np.uint64)
     exponent, fraction = (fields >> 10 & 0xFF).astype(int), (fields & 0x3FF).astype(int)
-    wanted = np.ldexp(1 + fraction / 1024, exponent - 127) * np.where(fields >> 18, -1, 1)
-    wanted[(exponent == 0) & (fraction == 0)] = 0
-    wanted[exponent == 255] = np.inf * np.sign(wanted[exponent == 255])
+    expected = np.ldexp(1 + fraction / 1024, exponent - 127) * np.where(fields >> 18, -1, 1)
+    expected[(exponent == 0) & (fraction == 0)] = 0
+    expected[exponent == 255] = np.inf * np.sign(expected[exponent == 255])
     one = np.full((1, 1, fields.size), np.float32(1).view(np.uint32))
     quant = np.asarray(fields << np.uint64(13) | np.uint64(0x1FFF))[None, None]
     found = quantised(context("a5", "f32", (1, fields.size)), one, quant, "f32", vector=True)
-    np.testing.assert_array_equal(found.reshape(-1), wanted.astype(np.float32).view(np.uint32))
+    np.testing.assert_array_equal(found.reshape(-1), expected.astype(np.float32).view(np.uint32))
 
 
 def test_shifts_wrap_and_the_control_bit_saturates_infinities() -> None:
     x = RNG.integers(-(2**31), 2**31, (16, 4, 8), dtype=np.int64).astype(np.int32)
     quant = np.arange(16, dtype=np.uint64) << np.uint64(32) | np.uint64(0xFFFF)
     found = quantised(context("cpu_sim", "i32"), x.view(np.uint32), quant, "i16")
-    wanted = (x >> (np.arange(16) + 1)[:, None, None]).astype(np.int16)
-    np.testing.assert_array_equal(found.view(np.int16), wanted)
+    expected = (x >> (np.arange(16) + 1)[:, None, None]).astype(np.int16)
+    np.testing.assert_array_equal(found.view(np.int16), expected)
     x = np.array([[[np.inf, -np.inf, np.nan, 7e4]]], np.float32).view(np.uint32)
     scale = np.array([1], np.float32).view(np.uint32).astype(np.uint64)
     for flag, wanted_bits in ((False, [0x7C00, 0xFC00, 0x7E00, 0x7BFF]), (True, [0x7BFF, 0xFBFF, 0, 0x7BFF])):
@@ -115,8 +115,8 @@ def test_every_field_of_a_word_agrees_with_the_interpreter(
         else:
             operands["preQuantScalar"] = Scalar(int(quant[i]), dtype("u64"))
             operands |= dict.fromkeys(("indexRow", "indexCol"), Scalar(0, dtype("i64")))
-        wanted = execute(name, operands, profile=arch)
-        np.testing.assert_array_equal(found[i], np.asarray(wanted.data).view(dst_type.dtype.word))
+        expected = execute(name, operands, profile=arch)
+        np.testing.assert_array_equal(found[i], np.asarray(expected.data).view(dst_type.dtype.word))
 
 
 @pytest.mark.slow
@@ -130,5 +130,5 @@ def test_stores_of_accumulators_agree_with_the_interpreter(arch: ProfileName) ->
     run = jax.jit(jax.vmap(lambda given: [case.kernel(**g) for case, g in zip(cases, given, strict=True)]))
     for case, results in zip(cases, run([arguments(case.given) for case in cases]), strict=True):
         for b in range(BATCH):
-            got, wanted = result_words(case.dtype("dst"), results["dst"], b), case.reference(b)["dst"]
-            assert not differing(case.dtype("dst"), got, wanted).any(), (case.label, b)
+            got, expected = result_words(case.dtype("dst"), results["dst"], b), case.reference(b)["dst"]
+            assert not differing(case.dtype("dst"), got, expected).any(), (case.label, b)

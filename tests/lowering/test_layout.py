@@ -47,18 +47,18 @@ def test_an_extracted_window_reads_ones_beyond_its_source() -> None:
     found = window("textract", (2, 8), source, np.zeros((2, 8), np.int32))
     padded = np.pad(source, ((0, 2), (0, 8)), constant_values=-1)
     for (row, col), got in zip(OFFSETS, found, strict=True):
-        wanted = np.full((2, 8), -1) if _outside(row, col) else padded[row : row + 2, col : col + 8]
-        np.testing.assert_array_equal(got, wanted)
+        expected = np.full((2, 8), -1) if _outside(row, col) else padded[row : row + 2, col : col + 8]
+        np.testing.assert_array_equal(got, expected)
 
 
 def test_an_inserted_window_is_cut_at_the_end_of_its_destination() -> None:
     small, large = -np.arange(1, 17, dtype=np.int32).reshape(2, 8), np.zeros((4, 8), np.int32)
     found = window("tinsert", (2, 8), large, small)
     for (row, col), got in zip(OFFSETS, found, strict=True):
-        wanted = np.zeros((6, 16), np.int32)
+        expected = np.zeros((6, 16), np.int32)
         if not _outside(row, col):
-            wanted[row : row + 2, col : col + 8] = small
-        np.testing.assert_array_equal(got, wanted[:4, :8])
+            expected[row : row + 2, col : col + 8] = small
+        np.testing.assert_array_equal(got, expected[:4, :8])
 
 
 def test_a_window_takes_the_parameter_words_of_its_columns() -> None:

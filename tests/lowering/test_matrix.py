@@ -104,8 +104,8 @@ def integer_fold(a: Matrix, b: Matrix, fused: bool = True) -> Matrix:
     return total.astype(np.float32)
 
 
-def same(got: Matrix, wanted: Matrix) -> None:
-    np.testing.assert_array_equal(got.view(np.uint32), wanted.astype(np.float32).view(np.uint32))
+def same(got: Matrix, expected: Matrix) -> None:
+    np.testing.assert_array_equal(got.view(np.uint32), expected.astype(np.float32).view(np.uint32))
 
 
 def hard(shape: tuple[int, int], seed: int) -> Matrix:
@@ -138,17 +138,17 @@ def test_a_sum_just_beside_a_tie_is_not_rounded_twice() -> None:
 @pytest.mark.slow
 def test_the_order_of_the_sum_and_the_fusion_matter_and_hold() -> None:
     a, b = integers((3, 64, 64), 1), integers((3, 64, 64), 2)
-    wanted = integer_fold(a, b)
+    expected = integer_fold(a, b)
     for other in (
         integer_fold(a[..., ::-1], b[:, ::-1]),
         integer_fold(a, b, fused=False),
         (a.astype(np.float64) @ b).astype(np.float32),
     ):
-        assert (other != wanted).mean() > 0.2
+        assert (other != expected).mean() > 0.2
     k = kernel("tmatmul", F32_ROW, (64, 64, 64))
-    same(multiply(k, a=a[0], b=b[0]), wanted[0])
+    same(multiply(k, a=a[0], b=b[0]), expected[0])
     run = jax.jit(jax.vmap(partial(product_of_words, k)))
-    same(np.asarray(run(a.view(np.uint32), b.view(np.uint32))), wanted)
+    same(np.asarray(run(a.view(np.uint32), b.view(np.uint32))), expected)
 
 
 def native_and_careful(precision: Precision, *operands: Matrix) -> tuple[Matrix, Matrix]:
@@ -287,7 +287,7 @@ def test_products_compose_with_jit_in_jit_and_nested_vmap() -> None:
 
 @pytest.mark.variants(2)
 @pytest.mark.parametrize(
-    ("profile", "mode", "wanted"),
+    ("profile", "mode", "expected"),
     [
         ("a2a3", RoundMode.RINT, 1.0),
         ("a2a3", RoundMode.ROUND, 1 + 2.0**-11),
@@ -296,7 +296,7 @@ def test_products_compose_with_jit_in_jit_and_nested_vmap() -> None:
         ("a2a3", None, 1 + 2.0**-12),
     ],
 )
-def test_the_f32_modes_shorten_operands(profile: str, mode: RoundMode | None, wanted: float) -> None:
+def test_the_f32_modes_shorten_operands(profile: str, mode: RoundMode | None, expected: float) -> None:
     target = PROFILES[profile]
     types = operand_types(("dst", "a", "b"), F32_ROW, (16, 16, 16), target)
     options = choices(target, "exact", None, "keep")
@@ -307,7 +307,7 @@ def test_the_f32_modes_shorten_operands(profile: str, mode: RoundMode | None, wa
     with x64():
         inputs = {n: Lanes(jnp.asarray(w)) for n, w in (("a", a), ("b", eye), ("dst", eye))}
         got = np.asarray(jitted(context)(inputs)["dst"]).view(np.float32)
-    assert (got == np.float32(wanted)).all()
+    assert (got == np.float32(expected)).all()
 
 
 @pytest.mark.variants(1)

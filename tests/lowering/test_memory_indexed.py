@@ -78,10 +78,10 @@ def check(program: pto.Program, data: TileType, index: TileType, profile: str, *
             n: oracle.OracleTile(types[n], w[b], *regions[n]) if n in types else w[b]
             for n, w in given.items()
         }
-        (wanted,) = oracle.run(program, single, profile=profile, **options).values()
-        wanted = np.ascontiguousarray(getattr(wanted, "data", wanted)).view(data.dtype.word)
-        different = differing(data.dtype, found[b].view(data.dtype.word), wanted)
-        assert not different.any(), (b, np.argwhere(different)[:5], found[b][different], wanted[different])
+        (expected,) = oracle.run(program, single, profile=profile, **options).values()
+        expected = np.ascontiguousarray(getattr(expected, "data", expected)).view(data.dtype.word)
+        different = differing(data.dtype, found[b].view(data.dtype.word), expected)
+        assert not different.any(), (b, np.argwhere(different)[:5], found[b][different], expected[different])
 
 
 @pytest.mark.variants(4)
@@ -190,9 +190,9 @@ def test_integers_that_meet_are_combined_at_once(d: str, combine: str) -> None:
     table = np.array([limits.min, limits.max, 0, 1, 2, 3, 4, 5], kind)
     places = np.array([[*np.arange(16) % 4, *[7] * 14, 8, 99]], np.int32)
     tiles = {"i": pto.tile(places), "t": pto.tile(values)}
-    wanted = table.copy()
+    expected = table.copy()
     method = {"add": np.add, "max": np.maximum, "min": np.minimum}[combine]
-    method.at(wanted, places[0, :30], values[0, :30])
-    np.testing.assert_array_equal(kernel(m=table, **tiles)["m"], wanted)
+    method.at(expected, places[0, :30], values[0, :30])
+    np.testing.assert_array_equal(kernel(m=table, **tiles)["m"], expected)
     code = jax.jit(lambda m: kernel(m=m, **tiles)["m"]).lower(table).as_text()
     assert "stablehlo.sort" not in code

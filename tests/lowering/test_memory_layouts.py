@@ -100,8 +100,8 @@ def test_elements_are_where_the_indices_of_the_layout_say(
             t, Lanes(tile), window, GlobalMemory(view((), (), layout), x)
         )
 
-    wanted = x.copy()
-    wanted[:, where] = tiles
+    expected = x.copy()
+    expected[:, where] = tiles
     with x64():
         static = jax.jit(jax.vmap(lambda x, tile: both(x, tile, 5, shape, strides)))
         dynamic = jax.jit(jax.vmap(both, (0, 0, None, None, None)))
@@ -113,7 +113,7 @@ def test_elements_are_where_the_indices_of_the_layout_say(
             dynamic(x, tiles, np.int64(5), *sizes),
         ):
             np.testing.assert_array_equal(read, x[:, where])
-            np.testing.assert_array_equal(written, wanted)
+            np.testing.assert_array_equal(written, expected)
 
 
 def test_static_windows_are_read_and_written_without_computed_addresses() -> None:
@@ -185,9 +185,9 @@ def _case(sample: Sample) -> Case:
 @pytest.mark.parametrize(("sample", "p"), list(_samples()))
 def test_transfers_of_every_pair_of_layouts(sample: Sample, p: Profile) -> None:
     case = _case(sample)
-    found, wanted = run_case_engine(case, p), run_case_oracle(case, p)
-    assert found.keys() == wanted.keys() == {"dst"}
-    np.testing.assert_array_equal(found["dst"], wanted["dst"])
+    found, expected = run_case_engine(case, p), run_case_oracle(case, p)
+    assert found.keys() == expected.keys() == {"dst"}
+    np.testing.assert_array_equal(found["dst"], expected["dst"])
 
 
 def _load(c: Context, dst: Lanes, view: View, buffer: Any) -> Any:
@@ -212,9 +212,9 @@ def test_what_a_store_in_nz_leaves_a_load_brings_back_for_every_valid_region() -
     with x64():
         stored, back = jax.jit(jax.vmap(there_and_back, (0, 0, 0, None)))(tiles, rows, cols, buffer)
     for i, (v_row, v_col) in enumerate(zip(rows, cols, strict=True)):
-        wanted = np.full((32, 48), 0x7C00, np.uint16)
-        wanted[:v_row, :v_col] = tiles[i, :v_row, :v_col]
-        np.testing.assert_array_equal(back[i], wanted)
+        expected = np.full((32, 48), 0x7C00, np.uint16)
+        expected[:v_row, :v_col] = tiles[i, :v_row, :v_col]
+        np.testing.assert_array_equal(back[i], expected)
         assert (np.asarray(stored[i]) != buffer).sum() <= v_row * v_col
 
 
@@ -297,12 +297,12 @@ def test_image_to_column_times_weights_is_the_convolution() -> None:
         starts = np.array([0, 1, 0], np.uint64), np.array([0, 0, 8], np.uint64)
         matrices = np.asarray(jax.jit(jax.vmap(columns))(*starts))
     padded = np.pad(x, ((0, 0), (0, 0), (0, 1), (2, 1), (0, 0)))
-    wanted = np.zeros((2, 2, 4, 4), np.uint32)
+    expected = np.zeros((2, 2, 4, 4), np.uint32)
     for y, oy in enumerate((0, 2)):
         for ox in range(4):
             window = padded[:, :, oy : oy + 2, ox : ox + 5 : 2, :]
-            wanted[:, y, ox] = np.tensordot(window, weights, 4)
+            expected[:, y, ox] = np.tensordot(window, weights, 4)
     found = matrices[0, :24] @ weights.reshape(96, 4)
-    np.testing.assert_array_equal(found[:16], wanted.reshape(16, 4))
+    np.testing.assert_array_equal(found[:16], expected.reshape(16, 4))
     np.testing.assert_array_equal(matrices[1, :15], matrices[0, 1:16])
     np.testing.assert_array_equal(matrices[2, :, :88], matrices[0, :, 8:])

@@ -53,9 +53,9 @@ def test_lines_are_read_and_written_in_their_order_inside_the_buffer_only(offset
                 at, lane = offset + line * stride + i, (line, i) if by_row else (i, line)
                 if all(n < side for n, side in zip(lane, SHAPE, strict=True)) and 0 <= at < SIZE:
                     read[lane], written[at] = buffer[at], words[lane]
-        for got, several, wanted in zip(results, many, (read, written), strict=True):
-            np.testing.assert_array_equal(got, wanted)
-            np.testing.assert_array_equal(several, [wanted, wanted])
+        for got, several, expected in zip(results, many, (read, written), strict=True):
+            np.testing.assert_array_equal(got, expected)
+            np.testing.assert_array_equal(several, [expected, expected])
 
 
 @pytest.mark.variants(2)
@@ -100,8 +100,8 @@ def test_lines_vary_over_a_mesh_as_what_they_are_made_of() -> None:
         read, written = jax.jit(mapped)(buffer, words, counts)
     assert (np.count_nonzero(read, axis=(1, 2)) == [6, 6 + 6 + 4 + 1]).all()
     for count, one in zip(counts, np.asarray(written), strict=True):
-        wanted = buffer.copy()
+        expected = buffer.copy()
         for line in range(count):
             end = min(SIZE, 36 + 3 * line)
-            wanted[30 + 3 * line : end] = words[line, : end - 30 - 3 * line]
-        np.testing.assert_array_equal(one, wanted)
+            expected[30 + 3 * line : end] = words[line, : end - 30 - 3 * line]
+        np.testing.assert_array_equal(one, expected)

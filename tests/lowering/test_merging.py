@@ -55,13 +55,13 @@ def test_one_sort_orders_lists_as_the_steps_do(d: DType, grouped: bool, exhauste
 
     with x64():
         steps, at_once, chosen = map(each, (irregular_sort._stepwise, irregular_sort._at_once, merged))
-        wanted = np.asarray(steps(x.view(d.word), *job))
-        np.testing.assert_array_equal(at_once(x.view(d.word), *job), wanted)
+        expected = np.asarray(steps(x.view(d.word), *job))
+        np.testing.assert_array_equal(at_once(x.view(d.word), *job), expected)
         # A batch with a NaN, or with a list that rises, goes the other way.
         for other in (np.nan, 2):
             y = x.copy()
             y[rng.integers(0, CASES, 9), rng.integers(0, COUNT, 9)] = other
             for values in (x, y):
-                wanted = np.asarray(steps(values.view(d.word), *job))
-                np.testing.assert_array_equal(np.concatenate(chosen(values.view(d.word), *job), 1), wanted)
-    assert (wanted[:, :COUNT] >= 0).any() and (wanted[:, :COUNT] < 0).any()
+                expected = np.asarray(steps(values.view(d.word), *job))
+                np.testing.assert_array_equal(np.concatenate(chosen(values.view(d.word), *job), 1), expected)
+    assert (expected[:, :COUNT] >= 0).any() and (expected[:, :COUNT] < 0).any()

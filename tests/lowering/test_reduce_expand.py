@@ -54,12 +54,12 @@ def _fold(x: Words, axis: int, product: bool = False) -> Words:
     return total
 
 
-def _assert_bits(got: Any, wanted: Words) -> None:
+def _assert_bits(got: Any, expected: Words) -> None:
     got = np.asarray(got)
-    assert got.dtype == wanted.dtype
-    nan = np.isnan(got) & np.isnan(wanted)
+    assert got.dtype == expected.dtype
+    nan = np.isnan(got) & np.isnan(expected)
     word = f"u{got.dtype.itemsize}"
-    np.testing.assert_array_equal(np.where(nan, 0, got.view(word)), np.where(nan, 0, wanted.view(word)))
+    np.testing.assert_array_equal(np.where(nan, 0, got.view(word)), np.where(nan, 0, expected.view(word)))
 
 
 def _random(dtype: Any, count: int = 8, spread: float = 3.0) -> Words:
@@ -119,9 +119,9 @@ def test_subnormals_are_kept(name: str) -> None:
     if name == "tcolprod":
         x = np.where(np.arange(ROWS)[:, None] == 0, x, np.float32(0.9)).astype(np.float32)
     got = np.asarray(jax.jit(jax.vmap(_reduction(name, F32)))(x))
-    wanted = _fold(x, 2 if name == "trowsum" else 1, name == "tcolprod")
-    assert (np.abs(wanted) < np.finfo(np.float32).tiny).any() and wanted.any()
-    _assert_bits(got, wanted)
+    expected = _fold(x, 2 if name == "trowsum" else 1, name == "tcolprod")
+    assert (np.abs(expected) < np.finfo(np.float32).tiny).any() and expected.any()
+    _assert_bits(got, expected)
 
 
 @pytest.mark.parametrize("name", ["trowsum", "tcolsum", "trowprod", "tcolmax", "trowmin"])
@@ -135,11 +135,11 @@ def test_dynamic_regions_under_vmap_equal_cropped_tiles(name: str) -> None:
     for i, (rows, cols) in enumerate(valid):
         part = x[i, :rows, :cols]
         if name.endswith(("sum", "prod")):
-            wanted = _fold(part, 1 if along else 0, name.endswith("prod"))
+            expected = _fold(part, 1 if along else 0, name.endswith("prod"))
         else:
-            wanted = part.max(0) if name == "tcolmax" else part.min(1)
-        _assert_bits(got[i, : wanted.size], wanted)
-        np.testing.assert_array_equal(got[i, wanted.size :], 0)
+            expected = part.max(0) if name == "tcolmax" else part.min(1)
+        _assert_bits(got[i, : expected.size], expected)
+        np.testing.assert_array_equal(got[i, expected.size :], 0)
 
 
 @pytest.mark.slow
@@ -165,10 +165,10 @@ def test_jit_inside_jit_and_constants_change_nothing() -> None:
     x = _random(np.float32, 4)
     single = _reduction("tcolsum", F32)
     inner = jax.jit(jax.vmap(single))
-    wanted = _fold(x, 1)
-    _assert_bits(jax.jit(lambda y: inner(jax.jit(lambda z: z)(y)))(x), wanted)
+    expected = _fold(x, 1)
+    _assert_bits(jax.jit(lambda y: inner(jax.jit(lambda z: z)(y)))(x), expected)
     _assert_bits(
-        jax.jit(lambda: jnp.stack([single(jnp.asarray(x[0])), single(jnp.asarray(x[1]))]))(), wanted[:2]
+        jax.jit(lambda: jnp.stack([single(jnp.asarray(x[0])), single(jnp.asarray(x[1]))]))(), expected[:2]
     )
 
 
@@ -251,8 +251,8 @@ def test_one_reduction_finds_what_the_first_strict_extreme_is(cols: int, largest
     a = numerics.arithmetic(F32)
     with x64():
         found = jax.jit(lambda w: folds.extreme(a, w, largest, cols, 1))(words)
-        wanted = jax.jit(lambda w: folds.first_extreme(w.T, F32, largest, cols)[1])(words)
-    np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted))
+        expected = jax.jit(lambda w: folds.first_extreme(w.T, F32, largest, cols)[1])(words)
+    np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
 
 
 def test_integers_of_rows_of_any_width_are_all_combined_once() -> None:

@@ -88,9 +88,9 @@ def differences(name: str, count: int, source: DType, result: DType) -> Iterator
     if name.startswith("sh") and source == BOOL:
         operands = [(value, False) for value, _ in operands]  # a larger count has no result
     for values, got in zip(operands, found(name, operands, source, result), strict=True):
-        wanted = compute(f"arith.{name}", values, source, result)
-        if not same(got, wanted):
-            yield f"{name} {values} {source} -> {result}: {got}, interpreter {wanted}"
+        expected = compute(f"arith.{name}", values, source, result)
+        if not same(got, expected):
+            yield f"{name} {values} {source} -> {result}: {got}, interpreter {expected}"
 
 
 def is_signed(d: DType) -> bool:

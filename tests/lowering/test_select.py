@@ -22,6 +22,6 @@ def test_a_simulated_selection_reads_ones_where_the_mask_has_no_row() -> None:
         words = np.full(t.shape, value, np.uint8)
         engine[argument.name] = pto.Tile(jnp.asarray(words), jnp.int32(1), jnp.int32(cols), t)
         reference[argument.name] = oracle.OracleTile(t, words, 1, cols)
-    wanted = oracle.run(program, reference, profile="cpu_sim")["d"].data
+    expected = oracle.run(program, reference, profile="cpu_sim")["d"].data
     got = pto.compile(program, profile="cpu_sim")(**engine)["d"].words
-    assert np.asarray(got)[0, :10].tolist() == wanted[0, :10].tolist() == [2] * 8 + [1, 0]
+    assert np.asarray(got)[0, :10].tolist() == expected[0, :10].tolist() == [2] * 8 + [1, 0]

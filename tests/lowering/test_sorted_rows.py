@@ -100,12 +100,12 @@ def test_sorted_rows_are_what_the_instructions_make(d: str) -> None:
     calls = [kernel(x[n], i[n], old[n, :few], old[n], block) for n in range(len(KINDS))]
     batch = jax.vmap(kernel, (0, 0, 0, 0, None))(x, i, old[:, :few], old, block)
     for n, kind in enumerate(KINDS):
-        wanted = _wanted(program, x[n], i[n], old[n, :few], old[n], block)
+        expected = _wanted(program, x[n], i[n], old[n, :few], old[n], block)
         for name in ("few", "all"):
             for got in (calls[n][name], batch[name][n]):
                 np.testing.assert_array_equal(
                     np.asarray(got).view(np.uint16),
-                    np.asarray(wanted[name]).view(np.uint16),
+                    np.asarray(expected[name]).view(np.uint16),
                     f"{kind}, {name}",
                 )
 
@@ -115,9 +115,9 @@ def test_a_merge_of_other_lists_is_not_the_order_of_the_row(block: int) -> None:
     program, (x, i) = _program("f32"), _values("plain", "f32", np.random.default_rng(0))
     old = np.full(2 * N, 7, np.float32)
     got = pto.compile(program, profile="a2a3", warn=False)(x, i, old[: N // 4], old, np.int32(block))
-    wanted = _wanted(program, x, i, old[: N // 4], old, np.int32(block))
+    expected = _wanted(program, x, i, old[: N // 4], old, np.int32(block))
     for name in ("few", "all"):
-        np.testing.assert_array_equal(np.asarray(got[name]), wanted[name])
+        np.testing.assert_array_equal(np.asarray(got[name]), expected[name])
 
 
 @pytest.mark.slow

@@ -61,13 +61,13 @@ def executed(text: str, arguments: dict[str, Any]) -> dict[str, NDArray[Any]]:
     assert not [d for d in pto.verify(program, "a5") if d.severity == "error"]
     assert not pto.sanitize(program, arguments, profile="a5").diagnostics
     assert not pto.races(program, "a5")
-    wanted, compiled = run(program, arguments, profile="a5"), pto.compile(program, "a5")
+    expected, compiled = run(program, arguments, profile="a5"), pto.compile(program, "a5")
     batch = jax.jit(jax.vmap(lambda given: compiled(**given)))
     stacked = batch({n: np.stack([a, a]) for n, a in arguments.items()})
     for results in (compiled(**arguments), {n: np.asarray(a)[1] for n, a in stacked.items()}):
         for name, found in results.items():
-            assert np.asarray(found).tobytes() == np.asarray(wanted[name]).tobytes(), name
-    return {n: np.asarray(a) for n, a in wanted.items()}
+            assert np.asarray(found).tobytes() == np.asarray(expected[name]).tobytes(), name
+    return {n: np.asarray(a) for n, a in expected.items()}
 
 
 def test_rotary_embedding() -> None:

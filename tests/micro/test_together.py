@@ -432,9 +432,9 @@ def test_trips_that_only_execution_knows_are_executed_in_chunks(
         given = {"x": x[k], "y": y[k], "n": int(count), "base": 65536}
         found = alone(*given.values())
         for result, value in oracle.run(program, given).items():
-            wanted = np.asarray(value).tobytes()
-            assert np.asarray(found[result]).tobytes() == wanted, (result, count)
-            assert np.asarray(together_found[result][k]).tobytes() == wanted, (result, count)
+            expected = np.asarray(value).tobytes()
+            assert np.asarray(found[result]).tobytes() == expected, (result, count)
+            assert np.asarray(together_found[result][k]).tobytes() == expected, (result, count)
     assert at_once[0] == (name != "chained")
 
 

@@ -137,15 +137,15 @@ def prepared(numbers: Iterable[int]) -> list[Entry]:
         for number in numbers:
             case = made(number)
             try:
-                wanted: Run | Exception = Oracle().run(case)
+                expected: Run | Exception = Oracle().run(case)
             except Exception as error:
-                wanted = error
+                expected = error
             code.forget()
             reached.clear()
-            outcome = compare_case(case, Recorded(wanted), _executed(number))
+            outcome = compare_case(case, Recorded(expected), _executed(number))
             if outcome.is_failure:
                 raise AssertionError(str(outcome))
-            found.append(Entry(number, case, Recorded(wanted), frozenset(reached)))
+            found.append(Entry(number, case, Recorded(expected), frozenset(reached)))
     return found
 
 

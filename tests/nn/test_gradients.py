@@ -122,7 +122,7 @@ def test_arrays_of_other_libraries_and_lists() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kernel", "wanted", "message"),
+    ("kernel", "expected", "message"),
     [
         (lambda x: pto.ops.tcvt(x, dst="i32").array, lambda x: x,
          r"result is int32, which has no derivative, the reference gives float32; try: .*floats"),
@@ -133,8 +133,8 @@ def test_arrays_of_other_libraries_and_lists() -> None:
          r"'float32\[4, 16\]'\), the kernel \{'a': 'float32\[4, 16\]'\}; try"),
     ],
 )  # fmt: skip
-def test_results_that_do_not_correspond_are_errors(kernel: Any, wanted: Any, message: str) -> None:
-    f = pto.straight_through(kernel, wanted)
+def test_results_that_do_not_correspond_are_errors(kernel: Any, expected: Any, message: str) -> None:
+    f = pto.straight_through(kernel, expected)
     f(X)
     with pytest.raises(pto.DifferentiationError, match=message):
         jax.vjp(f, X)

@@ -43,8 +43,8 @@ def test_values_are_those_of_numpy(format: str, rows: int, k: int, n: int) -> No
         # Products of small integers: float64 then holds a step exactly.
         x, w = np.round(x * 64), np.round(w * 64)
     found = np.asarray(nn.linear(x, w, bias, format=format))
-    wanted = numpy_layers.linear(x, w, bias, format)
-    np.testing.assert_array_equal(found.view(np.uint32), wanted.view(np.uint32))
+    expected = numpy_layers.linear(x, w, bias, format)
+    np.testing.assert_array_equal(found.view(np.uint32), expected.view(np.uint32))
 
 
 @pytest.mark.variants(1)
@@ -100,8 +100,8 @@ def test_a_batch_is_more_rows_of_one_product(scale: Any) -> None:
     axes = (0, None if np.ndim(scale) == 0 else 0)
     found = jax.vmap(lambda x, s: nn.linear(x, w, scale=s), axes)(x, scale)
     each = scale if np.ndim(scale) else [scale] * 3
-    wanted = np.stack([nn.linear(one, w, scale=s) for one, s in zip(x, each, strict=True)])
-    np.testing.assert_array_equal(found, wanted)
+    expected = np.stack([nn.linear(one, w, scale=s) for one, s in zip(x, each, strict=True)])
+    np.testing.assert_array_equal(found, expected)
     # Where weights differ, each example is a product of one row.
     merged = jax.make_jaxpr(jax.vmap(nn.linear, (0, None)))(x, w)
     apart = jax.make_jaxpr(jax.vmap(nn.linear))(x, np.stack([w] * 3))
@@ -113,8 +113,8 @@ def test_half_precision_activations_stay_what_they_are(dtype: str) -> None:
     x, w = jnp.asarray(normal(4, 16), dtype), normal(16, 8)
     found = nn.linear(x, w, format="bf16")
     assert found.dtype == dtype
-    wanted = numpy_layers.linear(np.asarray(x, np.float32), w, None, "bf16").astype(jnp.dtype(dtype))
-    np.testing.assert_array_equal(np.asarray(found, np.float32), wanted.astype(np.float32))
+    expected = numpy_layers.linear(np.asarray(x, np.float32), w, None, "bf16").astype(jnp.dtype(dtype))
+    np.testing.assert_array_equal(np.asarray(found, np.float32), expected.astype(np.float32))
 
 
 @pytest.mark.slow
@@ -123,8 +123,8 @@ def test_calibrated_scales_are_used() -> None:
     scale, w_scale = nn.calibrate(x), nn.calibrate(w)
     a, b = (numpy_layers.codes_of(v, np.asarray(s), "int8").astype(np.int32)
             for v, s in ((x, scale), (w, w_scale)))  # fmt: skip
-    wanted = ((a @ b).astype(np.float32) * np.asarray(scale)) * np.asarray(w_scale)
-    np.testing.assert_array_equal(nn.linear(x, w, scale=scale, w_scale=w_scale), wanted.astype(np.float32))
+    expected = ((a @ b).astype(np.float32) * np.asarray(scale)) * np.asarray(w_scale)
+    np.testing.assert_array_equal(nn.linear(x, w, scale=scale, w_scale=w_scale), expected.astype(np.float32))
     rows = nn.calibrate(x, axis=-1)
     np.testing.assert_array_equal(nn.linear(x, w, scale=rows), nn.linear(x, w))
 

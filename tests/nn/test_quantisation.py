@@ -72,14 +72,14 @@ def test_without_a_scale_it_follows_from_the_rows() -> None:
 def test_groups_share_a_power_of_two(axis: int) -> None:
     codes, scale = nn.quantise(X, format="mx", axis=axis)
     moved = np.moveaxis(X, axis, -1)
-    wanted, powers = numpy_layers.groups_of(np.ascontiguousarray(moved).reshape(-1, moved.shape[-1]))
-    found = np.moveaxis(np.asarray(codes), axis, -1).reshape(wanted.shape)
-    np.testing.assert_array_equal(bits(found), bits(wanted))
+    expected, powers = numpy_layers.groups_of(np.ascontiguousarray(moved).reshape(-1, moved.shape[-1]))
+    found = np.moveaxis(np.asarray(codes), axis, -1).reshape(expected.shape)
+    np.testing.assert_array_equal(bits(found), bits(expected))
     exponents = np.moveaxis(np.asarray(scale), axis, -1).reshape(powers.shape)
     np.testing.assert_array_equal(exponents.astype(np.float64), powers)
-    values = np.moveaxis(np.asarray(nn.dequantise(codes, scale, axis=axis)), axis, -1).reshape(wanted.shape)
-    wide = np.repeat(powers, 32, 1)[:, : wanted.shape[1]]
-    np.testing.assert_array_equal(values, (wanted.astype(np.float64) * wide).astype(np.float32))
+    values = np.moveaxis(np.asarray(nn.dequantise(codes, scale, axis=axis)), axis, -1).reshape(expected.shape)
+    wide = np.repeat(powers, 32, 1)[:, : expected.shape[1]]
+    np.testing.assert_array_equal(values, (expected.astype(np.float64) * wide).astype(np.float32))
 
 
 @pytest.mark.parametrize("axis", [None, 0, -1])

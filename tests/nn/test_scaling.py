@@ -71,8 +71,8 @@ def test_bits_are_those_of_the_instructions(
     line = bias if biased else None
     given = (row, column, bias) if biased else (row, column)
     found = np.asarray(layer(total, row, column, line))
-    wanted = np.asarray(instructions(total, *given))
-    np.testing.assert_array_equal(found.view(np.uint32), wanted.view(np.uint32))
+    expected = np.asarray(instructions(total, *given))
+    np.testing.assert_array_equal(found.view(np.uint32), expected.view(np.uint32))
     if biased:
         assert bool(layers._normal(how, *given)) == native
 
@@ -82,5 +82,5 @@ def test_float32_alone_loses_subnormals() -> None:
     given = operands("int8", -72, -140)
     native = partial(layers._scaled_in, arithmetic(F32, native=True))
     lost = np.asarray(jax.jit(native)(*given))
-    wanted = np.asarray(by_instructions(how, *given))
-    assert (lost.view(np.uint32) != wanted.view(np.uint32)).any()
+    expected = np.asarray(by_instructions(how, *given))
+    assert (lost.view(np.uint32) != expected.view(np.uint32)).any()

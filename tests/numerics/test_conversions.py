@@ -172,8 +172,8 @@ def test_f32_in_every_rounding_mode(d: str, mode: RoundMode, saturate: bool) -> 
 @pytest.mark.parametrize("d", FORMAT)
 def test_the_reference_agrees_with_ml_dtypes(d: str) -> None:
     x = numbers(d)
-    wanted = reference(x, d, RoundMode.RINT, saturate=False).astype(np.float32)
-    same_floats(x.astype(ARRAY[d]).view(pto.dtype(d).word), wanted, d)
+    expected = reference(x, d, RoundMode.RINT, saturate=False).astype(np.float32)
+    same_floats(x.astype(ARRAY[d]).view(pto.dtype(d).word), expected, d)
 
 
 def test_hif8_is_the_nearest_code() -> None:

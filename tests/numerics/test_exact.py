@@ -49,9 +49,9 @@ def canonical(values: Any) -> Words:
     return np.where(np.isnan(array), np.uint32(0x7FC00000), array.view(np.uint32))
 
 
-def same(got: Any, wanted: Any) -> None:
+def same(got: Any, expected: Any) -> None:
     """Bit for bit; the engine's NaNs must already be canonical."""
-    a, b = np.asarray(got), canonical(wanted)
+    a, b = np.asarray(got), canonical(expected)
     words = a if a.dtype == np.uint32 else a.view(np.uint32)
     different = words != b
     assert not different.any(), f"{different.sum()} of {a.size} differ"
@@ -141,9 +141,9 @@ SMALL = [normal(6, -70, -60), normal(7, -70, -56), normal(8, -149, -126), normal
 def test_arithmetic_keeps_subnormals(name: str) -> None:
     kernel = compiled(f"%d = {name} %a, %b : !pto.tile<64x1024xf32>")
     for x, y in ((X, Y), (SMALL[0], SMALL[1]), (SMALL[2], SMALL[3])):
-        wanted = BINARY[name](x, y)
-        same(kernel(x, y)["d"].array, wanted)
-        same(jax.jit(lambda x=x, y=y: kernel(x, y)["d"].array)(), wanted)
+        expected = BINARY[name](x, y)
+        same(kernel(x, y)["d"].array, expected)
+        same(jax.jit(lambda x=x, y=y: kernel(x, y)["d"].array)(), expected)
     assert np.mean(np.abs(np.nan_to_num(SMALL[0] * SMALL[1])) < 2.0**-126) > 0.5
 
 
@@ -162,8 +162,8 @@ def test_functions_keep_subnormals() -> None:
 
 def test_comparisons_see_subnormals() -> None:
     x, y = SMALL[2], np.roll(SMALL[2], 1)
-    for name, wanted in (("tmax", np.maximum(x, y)), ("tmin", np.minimum(x, y))):
-        same(op(name, pto.tile(x), pto.tile(y)).array, wanted)
+    for name, expected in (("tmax", np.maximum(x, y)), ("tmin", np.minimum(x, y))):
+        same(op(name, pto.tile(x), pto.tile(y)).array, expected)
     same(op("trelu", pto.tile(x)).array, np.where(x > 0, x, 0))
     same(op("tabs", pto.tile(x)).array, np.abs(x))
     mask = op("tcmps", pto.tile(x), 0.0, dst=pto.TileType(pto.dtype("u8"), 64, 128), cmpMode="GT")
@@ -190,8 +190,8 @@ def test_the_plain_formulas_flush_subnormals() -> None:
         (lambda x, y: jnp.ceil(x), np.ceil(a)),
         (lambda x, y: (x > y).astype(np.float32), (a > b).astype(np.float32)),
     ]
-    for formula, wanted in plain:
-        assert (np.asarray(jax.jit(formula)(a, b)) != wanted).mean() > 0.2
+    for formula, expected in plain:
+        assert (np.asarray(jax.jit(formula)(a, b)) != expected).mean() > 0.2
 
 
 def bf16(seed: int) -> NDArray[Any]:
@@ -204,9 +204,9 @@ def test_narrow_chains_keep_no_excess_precision() -> None:
     for op, first in (("tadd", a.astype(np.float32) + b), ("tmul", a.astype(np.float32) * b)):
         kernel = compiled(text.replace("OP", op))
         rounded = first.astype(np.float32).astype(ml_dtypes.bfloat16)
-        wanted = (rounded.astype(np.float32) - c.astype(np.float32)).astype(ml_dtypes.bfloat16)
+        expected = (rounded.astype(np.float32) - c.astype(np.float32)).astype(ml_dtypes.bfloat16)
         for out in (kernel(a, b, c)["d"], jax.jit(lambda k=kernel: k(a, b, c)["d"])()):
-            assert (np.asarray(out) == wanted).all()
+            assert (np.asarray(out) == expected).all()
 
 
 def test_the_plain_bf16_formula_keeps_excess_precision() -> None:

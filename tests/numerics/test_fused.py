@@ -125,14 +125,14 @@ def _parameters() -> Iterator[Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("d", "profile", "name"), list(_parameters()))
 def test_between_multiplications(d: str, profile: str, name: str) -> None:
-    jitted, wanted = answers(d, profile)
+    jitted, expected = answers(d, profile)
     sample = samples(d, profile)[name]
     results = [f"{name}.{o.name}" for o in sample.instruction.destinations]
     for result in (f"{name}.product", *results, f"{name}.after"):
-        if result not in wanted:
+        if result not in expected:
             continue
-        t = wanted[result].type
-        reference = wanted[result].data.view(t.dtype.word)
+        t = expected[result].type
+        reference = expected[result].data.view(t.dtype.word)
         ulp = sample.instruction.ulp.get(t.dtype.name, 0) if result in results else 0
         if result.endswith(".after") and sample.instruction.ulp.get(t.dtype.name, 0):
             continue

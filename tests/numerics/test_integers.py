@@ -45,8 +45,8 @@ def run(name: str, *sources: NDArray[Any], jit: bool) -> NDArray[Any]:
 def test_sums_differences_and_products_wrap(d: str, jit: bool) -> None:
     x, y = data(d, 0), data(d, 1)
     with np.errstate(over="ignore"):
-        wanted = {"tadd": x + y, "tsub": x - y, "tmul": x * y, "tneg": -x}
-    for name, value in wanted.items():
+        expected = {"tadd": x + y, "tsub": x - y, "tmul": x * y, "tneg": -x}
+    for name, value in expected.items():
         if d in types_of(name):
             sources = (x,) if name == "tneg" else (x, y)
             assert (run(name, *sources, jit=jit) == value).all(), name

@@ -50,14 +50,14 @@ def _job(grouped: bool, limit: int) -> Any:
 def test_the_kernel_merges_as_the_loop_does(d: DType, grouped: bool, exhausted: bool, limit: int) -> None:
     values, job = _values(d, limit), _job(grouped, limit)
     with x64():
-        wanted = jax.vmap(
+        expected = jax.vmap(
             lambda v, a, b, c, e: irregular_sort._stepwise(
                 v, d, irregular_sort.Merge(a, b, c, e, grouped, exhausted), RECORDS
             )
         )(values, *job)
         shape = merging_gpu.Shape(RECORDS, RECORDS, d, grouped, exhausted)
         got = merging_gpu.merged(values, job, shape, interpret=True)
-    np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
+    np.testing.assert_array_equal(np.asarray(got), np.asarray(expected))
     assert len(np.unique(np.asarray(got)[0])) > 3
 
 
@@ -88,10 +88,10 @@ def test_the_kernel_ranks_lists_that_descend(grouped: bool, exhausted: bool, cou
             False,
             True,
         ]
-        wanted = [irregular_sort._stepwise(words[i], F32, each[i], count) for i in range(BATCH)]
+        expected = [irregular_sort._stepwise(words[i], F32, each[i], count) for i in range(BATCH)]
         shape = merging_gpu.Shape(RECORDS, count, F32, grouped, exhausted)
         got = merging_gpu.merged(words, job, shape, interpret=True)
-    np.testing.assert_array_equal(np.asarray(got), np.stack([np.asarray(w) for w in wanted]))
+    np.testing.assert_array_equal(np.asarray(got), np.stack([np.asarray(w) for w in expected]))
 
 
 @pytest.mark.variants(2)
@@ -109,8 +109,8 @@ def test_lists_that_descend_are_merged_as_by_steps(name: str) -> None:
         job = irregular_sort.Merge(begin, length, limit, group)
         assert irregular_sort._descends(words, d, job)
         order, taken = irregular_sort.merged(words, d, job, RECORDS)
-        wanted = np.asarray(irregular_sort._stepwise(words, d, job, RECORDS))
-    np.testing.assert_array_equal(np.concatenate([order, taken]), wanted)
+        expected = np.asarray(irregular_sort._stepwise(words, d, job, RECORDS))
+    np.testing.assert_array_equal(np.concatenate([order, taken]), expected)
 
 
 @pytest.mark.parametrize("triton", [True, False])

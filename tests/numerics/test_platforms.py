@@ -104,9 +104,9 @@ def test_an_export_for_several_platforms_has_all_code_and_computes_here() -> Non
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_results_on_this_platform(name: str) -> None:
     got = FUNCTIONS[name](X)
-    wanted = {"shard_map": X + 3, "scan": X[0] + 2, "vmap of vmap": X.T + 1}.get(name, X + 1)
-    np.testing.assert_array_equal(jax.tree.leaves(got)[0], wanted)
-    np.testing.assert_array_equal(jax.tree.leaves(jax.jit(FUNCTIONS[name])(X))[0], wanted)
+    expected = {"shard_map": X + 3, "scan": X[0] + 2, "vmap of vmap": X.T + 1}.get(name, X + 1)
+    np.testing.assert_array_equal(jax.tree.leaves(got)[0], expected)
+    np.testing.assert_array_equal(jax.tree.leaves(jax.jit(FUNCTIONS[name])(X))[0], expected)
 
 
 def test_only_code_that_is_needed_is_traced_and_once() -> None:

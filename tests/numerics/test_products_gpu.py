@@ -50,8 +50,8 @@ def test_the_kernel_is_the_fold(shape: tuple[int, int, int, int], exponents: tup
     x, y = (jax.numpy.asarray(words(s, i, exponents)) for i, s in enumerate([(batch, m, k), (batch, k, n)]))
     got = merging_gpu.fold(x, y, fma=fused, interpret=True)
     with x64():
-        wanted = products._careful(products.Precision(46, exact=False), x, y)
-    np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
+        expected = products._careful(products.Precision(46, exact=False), x, y)
+    np.testing.assert_array_equal(np.asarray(got), np.asarray(expected))
 
 
 @pytest.mark.variants(1)
@@ -68,8 +68,8 @@ def test_the_kernel_decodes_narrow_types(types: tuple[DType, DType]) -> None:
     got = merging_gpu.fold(x, y, types, fma=fused, interpret=True)
     with x64():
         singles = (bits.to_single(w, d) for w, d in zip((x, y), types, strict=True))
-        wanted = products._careful(products.Precision(46, exact=False), *singles)
-    np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
+        expected = products._careful(products.Precision(46, exact=False), *singles)
+    np.testing.assert_array_equal(np.asarray(got), np.asarray(expected))
 
 
 @pytest.mark.slow
@@ -79,8 +79,8 @@ def test_the_kernels_start_from_words() -> None:
     with x64():
         x, y, start = map(jax.numpy.asarray, given)
         got = merging_gpu.fold(x, y, fma=fused, interpret=True, start=start)
-        wanted = products._careful(products.Precision(46, exact=False), x, y, start=start)
-        np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
+        expected = products._careful(products.Precision(46, exact=False), x, y, start=start)
+        np.testing.assert_array_equal(np.asarray(got), np.asarray(expected))
         codes = [jax.numpy.asarray((w & 0x77).astype(np.uint8)) for w in (x, y)]
         scales = [jax.numpy.full(shape, 127, np.uint8) for shape in ((1, 9, 1), (1, 1, 5))]
         types = (F8E4M3, F8E4M3, E8M0)
@@ -88,8 +88,8 @@ def test_the_kernels_start_from_words() -> None:
             codes[0], scales[0], codes[1], scales[1], types, 32, interpret=True, start=start
         )
         wide = [bits.decode32(bits.to_single(w, F8E4M3)) for w in codes]
-        wanted = products._careful(products.Precision(6, exact=True), *codes, *wide, start=start)
-        np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
+        expected = products._careful(products.Precision(6, exact=True), *codes, *wide, start=start)
+        np.testing.assert_array_equal(np.asarray(got), np.asarray(expected))
 
 
 SCALED = [(F8E4M3, F8E5M2), (F8E5M2, F8E5M2), (dtype("f4e2m1x2"), dtype("f4e1m2x2"))]
@@ -127,10 +127,10 @@ def test_the_kernel_of_scaled_elements_is_the_fold(
             for w, s, d, axis in zip(given[::2], given[1::2], types, (2, 1), strict=True)
         ]
         wide = map(jax.numpy.asarray, values)
-        wanted = products._careful(products.Precision(6, exact=True), *operands[::2], *wide)
+        expected = products._careful(products.Precision(6, exact=True), *operands[::2], *wide)
         chosen = matrix._fold((*types, E8M0))(*operands)
-    np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
-    np.testing.assert_array_equal(np.asarray(chosen), np.asarray(wanted))
+    np.testing.assert_array_equal(np.asarray(got), np.asarray(expected))
+    np.testing.assert_array_equal(np.asarray(chosen), np.asarray(expected))
 
 
 def test_code_for_cuda_is_the_kernel_that_reads_the_words() -> None:

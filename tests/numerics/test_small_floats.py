@@ -71,17 +71,17 @@ def test_every_code_decodes_to_its_value(name: str) -> None:
     with x64():
         engine = np.asarray(jax.jit(lambda w: bits.decode(w, d))(codes(d)))
         single = np.asarray(jax.jit(lambda w: bits.to_single(w, d))(codes(d))).view(np.float32)
-    wanted = values(d)
+    expected = values(d)
     for found in (engine, single.astype(np.float64), numbers.decode(codes(d), d)):
-        np.testing.assert_array_equal(found, wanted)
-        assert (np.signbit(found) == np.signbit(wanted))[wanted == 0].all()
+        np.testing.assert_array_equal(found, expected)
+        assert (np.signbit(found) == np.signbit(expected))[expected == 0].all()
 
 
 def test_every_i4_code_is_sign_extended() -> None:
-    d, wanted = dtype("i4"), codes(dtype("i4")).view(ml_dtypes.int4).astype(np.int8)
-    np.testing.assert_array_equal(numbers.decode(codes(d), d), wanted)
-    np.testing.assert_array_equal(np.asarray(convert.integer(jnp.asarray(codes(d)), d)), wanted)
-    np.testing.assert_array_equal(numbers.encode(wanted, d), codes(d))
+    d, expected = dtype("i4"), codes(dtype("i4")).view(ml_dtypes.int4).astype(np.int8)
+    np.testing.assert_array_equal(numbers.decode(codes(d), d), expected)
+    np.testing.assert_array_equal(np.asarray(convert.integer(jnp.asarray(codes(d)), d)), expected)
+    np.testing.assert_array_equal(numbers.encode(expected, d), codes(d))
 
 
 def encoded(x: Array, d: DType, saturate: bool = False) -> tuple[Array, Array]:
@@ -119,11 +119,11 @@ def test_what_lies_between_two_codes_is_rounded_to_nearest_even(name: str) -> No
     above = np.nextafter(ties.astype(np.float32), np.float32(np.inf)).astype(np.float64)
     even = np.where(low % 2 == 0, low, high)
     negative = np.uint8(0 if name == "f8e8m0" else 1 << (d.bits - 1))
-    for x, wanted in ((ties, even), (below, low), (above, high)):
+    for x, expected in ((ties, even), (below, low), (above, high)):
         for found in encoded(x, d):
-            np.testing.assert_array_equal(found, wanted)
+            np.testing.assert_array_equal(found, expected)
         if negative:
-            signed = wanted | np.where((wanted == 0) & (name == "hif8"), np.uint8(0), negative)
+            signed = expected | np.where((expected == 0) & (name == "hif8"), np.uint8(0), negative)
             for found in encoded(-x, d):
                 np.testing.assert_array_equal(found, signed)
 
@@ -137,9 +137,9 @@ def test_random_numbers_round_as_ml_dtypes_rounds(name: str) -> None:
     fields = rng.integers(127 - spread + 1, 127 + spread, 4096).astype(np.uint32) << np.uint32(23)
     near = ((words & np.uint32(0x807FFFFF)) | fields).view(np.float32)
     x = np.abs(near) if name == "f8e8m0" else near
-    wanted = x.astype(PEERS[name]).view(np.uint8)
+    expected = x.astype(PEERS[name]).view(np.uint8)
     for found in encoded(x.astype(np.float64), d):
-        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.variants(3)
@@ -161,9 +161,9 @@ def test_beyond_the_largest_value(name: str) -> None:
     signs = (1.0,) if name == "f8e8m0" else (1.0, -1.0)
     ways = [(False, plain)] if name == "f8e8m0" else [(False, plain), (True, np.full(4, top))]
     for sign in signs:
-        for saturate, wanted in ways:
+        for saturate, expected in ways:
             for found in encoded(sign * x, d, saturate):
-                np.testing.assert_array_equal(found, wanted | (0 if sign > 0 else 1 << (d.bits - 1)))
+                np.testing.assert_array_equal(found, expected | (0 if sign > 0 else 1 << (d.bits - 1)))
     for found in encoded(np.array([np.nan, -np.nan]), d, saturate=name != "f8e8m0"):
         assert (found == NAN[name]).all()
 
@@ -255,7 +255,9 @@ def test_repeated_subnormal_numbers_of_bfloat16_keep_their_bits(name: str, how: 
     words = np.random.default_rng(0).integers(0, 1 << 16, (3, 16, 16), dtype=np.uint16) & np.uint16(0x807F)
     a, s = words.view(ml_dtypes.bfloat16), words[:, 0, 1].view(ml_dtypes.bfloat16)
     zeros = np.zeros_like(a)
-    wanted = [np.asarray(kernel.eager(*call)["o"]).view(np.uint16) for call in zip(a, s, zeros, strict=True)]
+    expected = [
+        np.asarray(kernel.eager(*call)["o"]).view(np.uint16) for call in zip(a, s, zeros, strict=True)
+    ]
     if how == "vmap":
         results = np.asarray(jax.jit(jax.vmap(kernel))(a, s, zeros)["o"])
     elif how == "ranks":
@@ -264,5 +266,5 @@ def test_repeated_subnormal_numbers_of_bfloat16_keep_their_bits(name: str, how: 
         results = np.concatenate([np.asarray(ranks(*call)["o"]) for call in calls])
     else:
         results = np.stack([np.asarray(kernel(*call)["o"]) for call in zip(a, s, zeros, strict=True)])
-    np.testing.assert_array_equal(results.view(np.uint16), wanted)
+    np.testing.assert_array_equal(results.view(np.uint16), expected)
     assert (results.view(np.uint16) & np.uint16(0x7FFF)).any()

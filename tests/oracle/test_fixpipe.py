@@ -223,8 +223,8 @@ def store(op: str, d: str, memory: NDArray[Any], source: NDArray[Any], **options
 def test_stores_take_the_word_of_the_column_or_on_the_simulator_of_the_row(profile: str, axis: int) -> None:
     got = store("pto.tstore_fp", "i8", np.zeros(256, np.int8), np.ones((16, 16), np.float32), profile=profile)
     powers = np.minimum(2.0 ** np.arange(16), 127).astype(np.int8)
-    wanted = np.broadcast_to(powers[:, None] if axis == 0 else powers[None, :], (16, 16))
-    np.testing.assert_array_equal(got.reshape(16, 16), wanted)
+    expected = np.broadcast_to(powers[:, None] if axis == 0 else powers[None, :], (16, 16))
+    np.testing.assert_array_equal(got.reshape(16, 16), expected)
 
 
 def test_stores_add_in_the_type_of_the_window_in_row_major_order() -> None:

@@ -66,14 +66,14 @@ AT = "%dst = pto.timg2col %src, %m, %k : (SRC, index, index) -> DST"
 def test_image_to_column_takes_the_windows_of_a_convolution(profile: str) -> None:
     image = window((2, 2, 5, 6, 8))
     conv = Conv(G.NC1HWC0, image.shape, GEOMETRY)
-    wanted = columns(image, GEOMETRY)
-    assert wanted.shape == (2 * 3 * 5, 96)
+    expected = columns(image, GEOMETRY)
+    assert expected.shape == (2 * 3 * 5, 96)
     found = image_to_column(PLAIN_TEXT, conv, image, (30, 96), profile)
-    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(found, expected)
     part = image_to_column(AT, conv, image, (7, 20), profile, (13, 41))
-    np.testing.assert_array_equal(part, wanted[13:20, 41:61])
+    np.testing.assert_array_equal(part, expected[13:20, 41:61])
     beyond = image_to_column(AT, conv, image, (20, 20), profile, (25, 90))
-    np.testing.assert_array_equal(beyond[:5, :6], wanted[25:, 90:])
+    np.testing.assert_array_equal(beyond[:5, :6], expected[25:, 90:])
     assert (beyond[5:] == 77).all() and (beyond[:, 6:] == 77).all()
 
 
@@ -101,11 +101,11 @@ def test_registers_hold_what_configuration_left(written: str, read: str, profile
     own = Geometry(filter=(3, 3), pad_value=1)
     text = CONFIGURED.replace("FMATRIX_MODE", f"FMATRIX_{written}").replace("FMATRIX_READ", f"FMATRIX_{read}")
     used = replace(own, padding=(1, 1, 1, 1), pad_value=5) if loaded else own
-    wanted = columns(image, used)
+    expected = columns(image, used)
     conv = Conv(G.NC1HWC0, image.shape, own)
     f = conv_tile(I32, Conv(G.NC1HWC0, (1, 1, 5, 6, 8), Geometry(padding=(1, 1, 1, 1))))
     left = TileType(
-        I32, 32, 72, len(wanted), 72, Loc.LEFT,
+        I32, 32, 72, len(expected), 72, Loc.LEFT,
         BLayout.ROW_MAJOR if profile == "a2a3" else BLayout.COL_MAJOR, SLayout.ROW_MAJOR,
     )  # fmt: skip
     program = pto.parse(
@@ -117,7 +117,7 @@ def test_registers_hold_what_configuration_left(written: str, read: str, profile
         "g": None,
     }
     found = oracle.run(program, given, profile=profile)["dst"].data
-    np.testing.assert_array_equal(found[: len(wanted)], wanted)
+    np.testing.assert_array_equal(found[: len(expected)], expected)
 
 
 def test_the_other_feature_map_has_registers_of_its_own() -> None:
@@ -141,9 +141,9 @@ def test_the_other_feature_map_has_registers_of_its_own() -> None:
 def test_channels_beyond_those_of_the_image_are_padding_on_hardware() -> None:
     image = window((1, 1, 2, 2, 8))
     conv = Conv(G.NC1HWC0, image.shape, Geometry(pad_value=99, channels=5))
-    for profile, wanted in (("cpu_sim", image), ("a5", np.where(np.arange(8) < 5, image, 99))):
+    for profile, expected in (("cpu_sim", image), ("a5", np.where(np.arange(8) < 5, image, 99))):
         found = image_to_column(PLAIN_TEXT, conv, image, (4, 8), profile)
-        np.testing.assert_array_equal(found, wanted.reshape(4, 8))
+        np.testing.assert_array_equal(found, expected.reshape(4, 8))
 
 
 # -- what is rejected --------------------------------------------------------------------------------

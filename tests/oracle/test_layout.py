@@ -30,8 +30,8 @@ def test_a_window_that_leaves_the_source_is_an_error_and_reads_ones_where_nothin
     source = np.arange(32, dtype=np.int32).reshape(4, 8)
     np.testing.assert_array_equal(run(text, src=tile(source), r=1, c=0)["dst"].data, source[1:3])
     kernel = pto.compile(pto.parse(text), checks=False)
-    for row, wanted in ((1, source[1:3]), (3, np.vstack([source[3], [-1] * 8])), (-1, np.full((2, 8), -1))):
-        np.testing.assert_array_equal(kernel(src=source, r=row, c=0)["dst"], wanted)
+    for row, expected in ((1, source[1:3]), (3, np.vstack([source[3], [-1] * 8])), (-1, np.full((2, 8), -1))):
+        np.testing.assert_array_equal(kernel(src=source, r=row, c=0)["dst"], expected)
     for row in (3, -1):
         with pytest.raises(pto.ExecutionError, match=f"offset {row} and size 2 in dimension 0 of src"):
             run(text, src=tile(source), r=row, c=0)
@@ -48,7 +48,7 @@ def test_hardware_fills_the_valid_rows_of_the_destination(profile: str, rows: in
     }
     program = pto.parse(text)
     result = oracle.run(program, given, profile=profile)["dst"]
-    wanted = np.zeros((4, 8), np.int32)
-    wanted[:rows] = 7
-    wanted[:2, :3] = 1
-    np.testing.assert_array_equal(result.data, wanted)
+    expected = np.zeros((4, 8), np.int32)
+    expected[:rows] = 7
+    expected[:2, :3] = 1
+    np.testing.assert_array_equal(result.data, expected)

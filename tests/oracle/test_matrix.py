@@ -57,8 +57,8 @@ def test_a_fused_step_is_rounded_once() -> None:
         got = fused(a.astype(np.float64), b.astype(np.float64), c)
     triples = zip(a.tolist(), b.tolist(), c.tolist(), strict=True)
     exact = (Fraction(x) * Fraction(y) + Fraction(z) for x, y, z in triples)
-    wanted = [single(x) for x in exact]
-    np.testing.assert_array_equal(got, np.array(wanted))
+    expected = [single(x) for x in exact]
+    np.testing.assert_array_equal(got, np.array(expected))
     assert (np.abs(got[got != 0]) < 2.0**-126).sum() > 30
 
 
@@ -70,7 +70,7 @@ def test_a_sum_in_float64_would_round_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "mode", "bits", "wanted"),
+    ("word", "mode", "bits", "expected"),
     [
         (0x3F800800, RoundMode.ROUND, 11, 0x3F801000),
         (0x3F800800, RoundMode.RINT, 11, 0x3F800000),
@@ -84,9 +84,9 @@ def test_a_sum_in_float64_would_round_twice() -> None:
         (0x7FC00001, RoundMode.ROUND, 10, 0x7FC00001),
     ],
 )
-def test_short_operands(word: int, mode: RoundMode, bits: int, wanted: int) -> None:
+def test_short_operands(word: int, mode: RoundMode, bits: int, expected: int) -> None:
     (found,) = shortened(np.array([word], np.uint32), bits, mode)
-    assert found == wanted
+    assert found == expected
 
 
 def tiles(
@@ -150,9 +150,9 @@ def test_exactly_the_corner_is_written(run_one: Run) -> None:
         b=(np.ones((32, 16)), (5, 2)),
         dst=(np.full((16, 16), 7.0), (2, 9)),
     )
-    wanted = np.full((16, 16), 7.0)
-    wanted[:3, :2] = 5.0
-    np.testing.assert_array_equal(values(run_one("tmatmul", given)), wanted)
+    expected = np.full((16, 16), 7.0)
+    expected[:3, :2] = 5.0
+    np.testing.assert_array_equal(values(run_one("tmatmul", given)), expected)
 
 
 def test_the_bias_covers_the_valid_region_of_the_destination(run_one: Run) -> None:
@@ -163,16 +163,16 @@ def test_the_bias_covers_the_valid_region_of_the_destination(run_one: Run) -> No
         bias=np.arange(16.0).reshape(1, 16),
         dst=(np.full((16, 16), 7.0), (2, 4)),
     )
-    wanted = np.full((16, 16), 7.0)
-    wanted[:3, :2] = 5.0
-    wanted[:2, :4] += np.arange(4.0)
-    np.testing.assert_array_equal(values(run_one("tmatmul.bias", given)), wanted)
+    expected = np.full((16, 16), 7.0)
+    expected[:3, :2] = 5.0
+    expected[:2, :4] += np.arange(4.0)
+    np.testing.assert_array_equal(values(run_one("tmatmul.bias", given)), expected)
 
 
-@pytest.mark.parametrize(("name", "wanted"), [("cpu_sim", 5.0), ("a2a3", np.nan), ("a5", np.nan)])
-def test_missing_rows_of_the_right_tile_follow_the_profile(run_one: Run, name: str, wanted: float) -> None:
+@pytest.mark.parametrize(("name", "expected"), [("cpu_sim", 5.0), ("a2a3", np.nan), ("a5", np.nan)])
+def test_missing_rows_of_the_right_tile_follow_the_profile(run_one: Run, name: str, expected: float) -> None:
     given = tiles(("a", "b"), name=name, a=(np.ones((16, 32)), (1, 5)), b=(np.ones((32, 16)), (4, 16)))
-    np.testing.assert_array_equal(values(run_one("tmatmul", given, profile=name))[0], np.float32(wanted))
+    np.testing.assert_array_equal(values(run_one("tmatmul", given, profile=name))[0], np.float32(expected))
 
 
 def test_no_k_gives_zero(run_one: Run) -> None:
@@ -267,8 +267,8 @@ def test_excluded_cases_differ_in_the_decoding_alone(file: str) -> None:
     for case in load_file(GOLDEN / f"{file}.npz"):
         with np.errstate(over="ignore", invalid="ignore"):
             total = scaled_sum(*(recorded(case, n) for n in ("a", "b", "a_scale", "b_scale")))
-            more, wanted = accumulators(case)
-            np.testing.assert_array_equal(total + more, wanted, case.id)
+            more, expected = accumulators(case)
+            np.testing.assert_array_equal(total + more, expected, case.id)
 
 
 def test_four_bit_types_are_decoded() -> None:

@@ -76,16 +76,16 @@ LAYOUTS: dict[ir.GlobalLayout, tuple[tuple[int, ...], Callable[[Array], Array]]]
 def test_window_layouts(name: str, layout: ir.GlobalLayout) -> None:
     dims, arranged = LAYOUTS[layout]
     view = window(dims)
-    wanted = arranged(view)
-    rows, cols = wanted.shape
+    expected = arranged(view)
+    rows, cols = expected.shape
     t = ir.TileType(I32, rows + 1, cols + 3, rows, cols)
     if name == "tload":
         found = load(t, view, layout, "cpu_sim")
-        np.testing.assert_array_equal(found[:rows, :cols], wanted)
+        np.testing.assert_array_equal(found[:rows, :cols], expected)
         assert not found[rows:].any() and not found[:, cols:].any()
         return
     data = np.zeros(t.shape, np.int32)
-    data[:rows, :cols] = wanted
+    data[:rows, :cols] = expected
     np.testing.assert_array_equal(transfer(name, t, data, np.zeros_like(view), layout, "cpu_sim"), view)
 
 
@@ -95,9 +95,9 @@ def test_valid_regions_smaller_than_a_window_of_scales(v_row: int, v_col: int) -
     view = window(dims, np.uint8)
     t = ir.TileType(E8, 32, 6, v_row, v_col, ir.Loc.MAT, slayout=ir.SLayout.ROW_MAJOR, fractal=32)
     found = load(t, view, G.MX_A_ZZ, "a5", fill=7).view(np.uint8)
-    wanted = np.full(t.shape, 7, np.uint8)
-    wanted[:v_row, :v_col] = arranged(view)[:v_row, :v_col]
-    np.testing.assert_array_equal(found, wanted)
+    expected = np.full(t.shape, 7, np.uint8)
+    expected[:v_row, :v_col] = arranged(view)[:v_row, :v_col]
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize(
@@ -114,10 +114,10 @@ def test_hardware_pads_to_the_end_of_a_block_in_storage(
 ) -> None:
     t = ir.TileType(I32, 32, 32, 18, 21, ir.Loc.MAT, blayout, slayout, pad=ir.Pad.MAX)
     found = load(t, window((18, 21)), None, "a2a3", fill=5)
-    wanted = np.full((32, 32), 5)
-    wanted[: region[0], : region[1]] = (1 << 31) - 1
-    wanted[:18, :21] = window((18, 21))
-    np.testing.assert_array_equal(found, wanted)
+    expected = np.full((32, 32), 5)
+    expected[: region[0], : region[1]] = (1 << 31) - 1
+    expected[:18, :21] = window((18, 21))
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_windows_too_small_and_layouts_without_an_order() -> None:
@@ -196,7 +196,7 @@ DEEP = window((3, 11, 2, 2, 3))
 
 
 @pytest.mark.parametrize(
-    ("layout", "conv", "view", "wanted"),
+    ("layout", "conv", "view", "expected"),
     [
         (G.NHWC, ir.Conv(G.NC1HWC0, (2, 2, 2, 3, 8)), PLAIN.transpose(0, 2, 3, 1), blocks(PLAIN, 8, 1)),
         (G.NCHW, ir.Conv(G.NC1HWC0, (2, 2, 2, 3, 8)), PLAIN, blocks(PLAIN, 8, 1)),
@@ -211,11 +211,11 @@ DEEP = window((3, 11, 2, 2, 3))
     ],
 )
 def test_a5_converts_images_while_loading(
-    layout: ir.GlobalLayout, conv: ir.Conv, view: Array, wanted: Array
+    layout: ir.GlobalLayout, conv: ir.Conv, view: Array, expected: Array
 ) -> None:
     """Channels that fill up a block are zero; images that do not exist leave what was there."""
     found = load(ir.conv_tile(I32, conv), np.ascontiguousarray(view), layout, "a5", fill=9)
-    np.testing.assert_array_equal(found.reshape(conv.shape), wanted)
+    np.testing.assert_array_equal(found.reshape(conv.shape), expected)
 
 
 # -- conversions between convolution tiles -----------------------------------------------------------
@@ -235,10 +235,10 @@ def convert(src: ir.Conv, dst: ir.Conv, data: Array) -> Array:
 def test_convolution_tiles_are_converted_both_ways() -> None:
     groups = window((2, 2, 11, 2, 3))
     blocked = ir.Conv(G.GNC1HWC0, (2, 2, 2, 2, 3, 8))
-    wanted = blocks(groups, 8, 2)
-    wanted[..., 1, :, :, 3:] = 9
+    expected = blocks(groups, 8, 2)
+    expected[..., 1, :, :, 3:] = 9
     made = convert(ir.Conv(G.GNCHW, groups.shape), blocked, groups)
-    np.testing.assert_array_equal(made, wanted)
+    np.testing.assert_array_equal(made, expected)
     back = convert(blocked, ir.Conv(G.GNCHW, groups.shape), made)
     np.testing.assert_array_equal(back, groups)
     grouped = convert(blocked, ir.Conv(G.FRACTAL_Z, (24, 1, 16, 8)), made)
@@ -276,6 +276,6 @@ def test_prefetch_fills_the_tile_on_the_simulator_only() -> None:
         assert [d for d in pto.verify(program, profile=profile) if d.severity == "error"] == []
         tile = oracle.OracleTile(t, np.full((4, 8), 9, np.int32))
         found = oracle.run(program, {"src": view, "dst": tile}, profile=profile)["dst"].data.reshape(-1)
-        wanted = np.full(32, 9)
-        wanted[:15] = view.reshape(-1) if profile == "cpu_sim" else 9
-        np.testing.assert_array_equal(found, wanted)
+        expected = np.full(32, 9)
+        expected[:15] = view.reshape(-1) if profile == "cpu_sim" else 9
+        np.testing.assert_array_equal(found, expected)

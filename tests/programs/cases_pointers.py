@@ -76,8 +76,8 @@ def table(keys: Array) -> Array:
 
 
 def queries(given: Array) -> Array:
-    wanted = [UNREACHED, TWICE, *range(-7, 22), *(k * 77777777 for k in range(-7, 7)), -(2**31)]
-    return np.resize(np.array(wanted, np.int32), given.shape)
+    expected = [UNREACHED, TWICE, *range(-7, 22), *(k * 77777777 for k in range(-7, 7)), -(2**31)]
+    return np.resize(np.array(expected, np.int32), given.shape)
 
 
 CASES = (

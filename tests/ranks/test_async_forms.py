@@ -213,12 +213,12 @@ def test_a_right_form_is_exact_in_all_orders_and_when_compiled(name: str) -> Non
     # Whether a question is asked again depends on the order, as with signals.
     assert {f.kind for f in report.findings} == ({"schedule"} if name == "asked" else set()), str(report)
     assert "none of 4" in report.witness
-    wanted = np.roll(result(given["x"]), 1, 0)
+    expected = np.roll(result(given["x"]), 1, 0)
     for moves in ("issue", "wait"):
         found = compiled(k, 3, moves=moves)(**given)["z"]
-        assert (found[:, : wanted.shape[1]] == wanted).all()
+        assert (found[:, : expected.shape[1]] == expected).all()
     leading = np.asarray(compiled(k, 3, "compiled")(**given)["z"])
-    assert (leading[:, : wanted.shape[1]] == wanted).all()
+    assert (leading[:, : expected.shape[1]] == expected).all()
 
 
 @pytest.mark.variants(4)

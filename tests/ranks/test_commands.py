@@ -35,9 +35,9 @@ def test_the_steps_of_a_trace_give_the_bits_of_the_interpreter(name: str) -> Non
     k = PROTOCOLS[name]()
     given = values(k)
     trace = compiled(k).trace(**given)
-    wanted = compiled(k)(**given)
+    expected = compiled(k)(**given)
     assert {f"rank {r} (block 0)" for r in range(2)} <= {step.core for step in trace}
-    for buffer, array in wanted.items():
+    for buffer, array in expected.items():
         np.testing.assert_array_equal(np.asarray(trace.outputs[buffer]), array)
 
 

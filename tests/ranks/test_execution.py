@@ -339,8 +339,8 @@ def test_a_rank_that_polls_goes_on_once_the_signal_has_come(
     found = compiled(k, 2).judge(given, schedules=2)
     # A loop that only asks whether a signal has come is a wait for it.
     waits = look is _test and place == "condition"
-    wanted = set[tuple[str, str]]() if waits else {("schedule", "tnotify")}
-    assert {(f.kind, f.first.name) for f in found.findings} == wanted
+    expected = set[tuple[str, str]]() if waits else {("schedule", "tnotify")}
+    assert {(f.kind, f.first.name) for f in found.findings} == expected
     assert "error" not in found.witness
     if look is _read:
         with pytest.raises(pto.NotExecutableError, match=r"scf\.while: a loop reads a signal until another"):
@@ -545,7 +545,7 @@ def test_what_data_decides_is_refused_where_it_is_compiled(
     k = text("z")
     made(k)
     line = next(i for i, t in enumerate(str(k).splitlines(), 1) if place in t)
-    wanted = f"k.pto:{line}:5: error: {message}"
+    expected = f"k.pto:{line}:5: error: {message}"
     ways: tuple[Callable[[], object], ...] = (
         lambda: compiled(k, 2, "compiled"),
         lambda: pto.launches([compiled(k, 2)], ranks=2, engine="compiled"),
@@ -554,7 +554,7 @@ def test_what_data_decides_is_refused_where_it_is_compiled(
         with pytest.raises(pto.NotExecutableError) as caught:
             compile_it()
         shown = str(caught.value)
-        assert wanted in shown and "allowed: numbers of the text, scalars and signals" in shown
+        assert expected in shown and "allowed: numbers of the text, scalars and signals" in shown
         assert 'try: engine="interpreter"' in shown
     assert compiled(k, 2).engine == "interpreter"
 
@@ -575,12 +575,12 @@ def test_windows_are_put_together_from_rows_and_signals_from_numbers(shape: tupl
         "n": n,
     }
     given["s"][:, :3] = 0
-    wanted = {"y": given["y"].copy(), "s": given["s"].copy()}
-    wanted["y"][:, : 3 * size] = np.roll(given["x"], 1, 0)[:, : 3 * size]
-    wanted["s"][:, :3] = 1
+    expected = {"y": given["y"].copy(), "s": given["s"].copy()}
+    expected["y"][:, : 3 * size] = np.roll(given["x"], 1, 0)[:, : 3 * size]
+    expected["s"][:, :3] = 1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         traced = jax.jit(lambda s: kernel(**{**given, "s": s}))(given["s"])
     for found in (kernel(**given), traced):
-        for name, array in wanted.items():
+        for name, array in expected.items():
             np.testing.assert_array_equal(np.asarray(found[name]), array)

@@ -526,11 +526,11 @@ def test_a_right_kernel_is_exact_and_has_the_result_of_its_replay(name: str) -> 
     report = kernel.judge(values, CASES[name].sync)
     assert report.exact, str(report)
     x = values["x"]
-    wanted = CASES[name].result(x.reshape(len(x), -1, 64).squeeze())
+    expected = CASES[name].result(x.reshape(len(x), -1, 64).squeeze())
     results = [kernel(**values)["z"], made(name)[1](**values)["z"]]
     results += [made(name, engine="interpreter", schedule=seed)[1](**values)["z"] for seed in range(4)]
     for result in results:
-        np.testing.assert_array_equal(np.asarray(result)[: len(wanted)].reshape(wanted.shape), wanted)
+        np.testing.assert_array_equal(np.asarray(result)[: len(expected)].reshape(expected.shape), expected)
 
 
 @pytest.mark.parametrize(("name", "slip"), [(n, slip) for n, case in CASES.items() for slip in case.slips])

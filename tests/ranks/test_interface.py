@@ -215,8 +215,8 @@ def test_signals_under_a_transformation_count_as_zeros_and_a_warning_says_so() -
     numbers = {n: given.pop(n) for n in ("rank", "n") if n in given}
     with pytest.warns(pto.PtoWarning, match="got signals under a transformation.*they count as zeros"):
         found = jax.jit(lambda arrays: kernel(**arrays, **numbers))(given)
-    for name, wanted in kernel(**given, **numbers).items():
-        np.testing.assert_array_equal(found[name], wanted)
+    for name, expected in kernel(**given, **numbers).items():
+        np.testing.assert_array_equal(found[name], expected)
 
 
 def first() -> Text:
@@ -284,8 +284,8 @@ def test_a_deadlock_ends_the_command_with_the_place_of_every_rank(
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "deadlock: 2 of 2 ranks wait for ever" and len(lines) == 3
     line = next(i for i, t in enumerate(file.read_text().splitlines(), 1) if "twait" in t)
-    wanted = f"{file}:{line}: twait: rank 1 (block 0) waits for s[0] of rank 1 gt 1, which is 1"
-    assert lines[2].strip() == wanted
+    expected = f"{file}:{line}: twait: rank 1 (block 0) waits for s[0] of rank 1 gt 1, which is 1"
+    assert lines[2].strip() == expected
 
 
 def test_races_shows_other_bits_for_a_race(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

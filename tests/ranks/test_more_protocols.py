@@ -154,9 +154,9 @@ def counted(n: int, flaw: Flaw = "") -> Text:
         pass_on(k, flaw)
         k.notify(k.peer("%s", k.number(to)), 0)
         k.end()
-    wanted = k.new()
-    k.add(f"{wanted} = pto.load_scalar %route[{k.number(n)}] : !pto.ptr<i32> -> i32")
-    k.wait("%s", 0, wanted)
+    expected = k.new()
+    k.add(f"{expected} = pto.load_scalar %route[{k.number(n)}] : !pto.ptr<i32> -> i32")
+    k.wait("%s", 0, expected)
     for place in range(4 * n):
         read(k, "%y", at=64 * place, to=64 * place)
     return k
@@ -234,12 +234,12 @@ def test_a_right_protocol_has_the_result_of_its_replay(name: str) -> None:
     kernel = compiled(k, n)
     report = kernel.judge(given)
     assert report.exact, str(report)
-    wanted = rows(result(rows(given["x"], n)), n)
+    expected = rows(result(rows(given["x"], n)), n)
     for other in (kernel, *(compiled(k, n, schedule=seed) for seed in (1, 2, 3))):
         found = rows(other(**given)["z"], n)
-        assert (found[:, : wanted.shape[1]] == wanted).all()
+        assert (found[:, : expected.shape[1]] == expected).all()
     leading = compiled(k, n, "compiled")(**given)
-    assert (rows(leading["z"], n)[:, : wanted.shape[1]] == wanted).all()
+    assert (rows(leading["z"], n)[:, : expected.shape[1]] == expected).all()
 
 
 FLAWS = [(name, flaw) for name, protocol in PROTOCOLS.items() for flaw in protocol.flaws]
@@ -270,10 +270,10 @@ def test_rows_by_a_table_of_counts(flaw: str) -> None:
     kernel = compiled(k, n)
     report = kernel.judge(given)
     assert report.exact == (not flaw), str(report)
-    x, wanted = rows(given["x"], n), np.zeros((n, 4 * n, 64), np.float32)
+    x, expected = rows(given["x"], n), np.zeros((n, 4 * n, 64), np.float32)
     for source in range(n):
         for to in range(n):
             for row in range(table[source, to]):
-                wanted[to, 4 * source + row] = x[source, 4 * to + row]
+                expected[to, 4 * source + row] = x[source, 4 * to + row]
     if not flaw:
-        assert (rows(kernel(**given)["z"], n)[:, : 4 * n] == wanted).all()
+        assert (rows(kernel(**given)["z"], n)[:, : 4 * n] == expected).all()

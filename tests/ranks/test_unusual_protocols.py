@@ -191,10 +191,10 @@ def irregular(n: int, flaw: Flaw = "") -> Text:
         at = k.of("muli", k.of("addi", k.of("muli", own, 4), trip), 64)
         send(k, k.number(p), flaw, "%x", at, k.of("muli", k.of("addi", trip, 4 * p), 64))
         k.end()
-    wanted = k.new()
+    expected = k.new()
     early = k.number(-1 if flaw == "early" else 0, "i32")
-    k.add(f"{wanted} = arith.addi %wanted, {early} : i32")
-    k.wait("%s", 0, wanted)
+    k.add(f"{expected} = arith.addi %wanted, {early} : i32")
+    k.wait("%s", 0, expected)
     for place in range(4 * n):
         read_as(k, "read", "%y", 64 * place, 64 * place)
     return k
@@ -521,22 +521,22 @@ def test_a_right_protocol_is_exact_and_has_the_result_of_its_replay(name: str, n
     _, given, kernel = made(name, n)
     report = kernel().judge(given)
     assert report.exact, str(report)
-    wanted = PROTOCOLS[name].result(rows(given["x"], n), n)
+    expected = PROTOCOLS[name].result(rows(given["x"], n), n)
     for seed in (None, 1, 2):
         found = rows(kernel(schedule=seed)(**given)["z"], n)
-        np.testing.assert_array_equal(found[:, : wanted.shape[1]], wanted)
+        np.testing.assert_array_equal(found[:, : expected.shape[1]], expected)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "n"), _CASES)
 def test_the_compiled_forms_give_the_bits_of_the_interpreter(name: str, n: int) -> None:
     _, given, kernel = made(name, n)
-    wanted, leading = kernel()(**given), kernel("compiled")
+    expected, leading = kernel()(**given), kernel("compiled")
     found = leading(**given)
-    for buffer, array in wanted.items():
+    for buffer, array in expected.items():
         assert np.asarray(found[buffer]).tobytes() == array.tobytes(), buffer
     for buffer, array in on_mesh(leading, given, n).items():
-        assert np.asarray(array).tobytes() == wanted[buffer].tobytes(), buffer
+        assert np.asarray(array).tobytes() == expected[buffer].tobytes(), buffer
 
 
 def _names(k: Text, report: Any) -> set[tuple[str, str]]:
@@ -558,9 +558,9 @@ def _names(k: Text, report: Any) -> set[tuple[str, str]]:
 def test_a_flaw_is_found_with_its_two_lines(name: str, flaw: Flaw) -> None:
     n = PROTOCOLS[name].ranks[1]
     k, given, kernel = made(name, n, flaw)
-    wanted = PROTOCOLS[name].flaws[flaw]
-    if isinstance(wanted, str):
-        with pytest.raises(DeadlockError, match=wanted):
+    expected = PROTOCOLS[name].flaws[flaw]
+    if isinstance(expected, str):
+        with pytest.raises(DeadlockError, match=expected):
             kernel()(**given)
         return
-    assert _names(k, kernel().judge(given)) == wanted
+    assert _names(k, kernel().judge(given)) == expected

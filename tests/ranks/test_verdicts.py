@@ -334,11 +334,11 @@ def test_51_a_barrier_in_a_loop_of_other_trips_on_one_rank_is_a_deadlock(trips: 
     k = protocols.text(scalars=("trips",))
     trip, count = k.new(), k.index("%trips")
     k.add(f"scf.for {trip} = {k.number(0)} to {count} step {k.number(1)} {{")
-    wanted = k.new()
-    k.add(f"{wanted} = arith.index_cast {k.of('muli', k.of('addi', trip, 1), 3)} : index to i32")
+    expected = k.new()
+    k.add(f"{expected} = arith.index_cast {k.of('muli', k.of('addi', trip, 1), 3)} : index to i32")
     for p in range(3):
         k.notify(k.peer("%s", k.number(p)), 0)
-    k.wait("%s", 0, wanted)
+    k.wait("%s", 0, expected)
     k.end()
     if len(set(trips)) == 1:
         assert not kinds(k, 3, trips=list(trips))

@@ -126,15 +126,15 @@ def rooms(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def check(call: MicroCall, *operands: Words) -> tuple[Words, ...]:
     """The results of one call; where :data:`COMPILED` says so, once both rules have given the same bits."""
-    wanted = interpreted(call, *operands)
+    expected = interpreted(call, *operands)
     if COMPILED:
-        same(call, compiled(call, *operands), wanted)
-    return wanted
+        same(call, compiled(call, *operands), expected)
+    return expected
 
 
-def same(call: MicroCall, got: Sequence[Words], wanted: Sequence[Words]) -> None:
-    assert len(got) == len(wanted) == len(call.results), call
-    for a, b in zip(got, wanted, strict=True):
+def same(call: MicroCall, got: Sequence[Words], expected: Sequence[Words]) -> None:
+    assert len(got) == len(expected) == len(call.results), call
+    for a, b in zip(got, expected, strict=True):
         assert a.dtype == b.dtype and a.shape == b.shape, (call, a.dtype, b.dtype, a.shape, b.shape)
         different = np.argwhere(a != b)
         assert not len(different), (call, different[0], a[tuple(different[0])], b[tuple(different[0])])

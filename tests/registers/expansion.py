@@ -140,9 +140,9 @@ def results(text: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[
         warnings.simplefilter("ignore", pto.PtoWarning)
         parsed = pto.parse(text)
         got = pto.compile(parsed, profile="a5")(**given)
-        wanted = run(parsed, given, profile="a5")
+        expected = run(parsed, given, profile="a5")
     for name, array in got.items():
-        np.testing.assert_array_equal(words(array), words(wanted[name]), name)
+        np.testing.assert_array_equal(words(array), words(expected[name]), name)
     return {name.removesuffix("_g"): words(array) for name, array in got.items()}
 
 

@@ -169,8 +169,8 @@ def test_lanes_are_rounded_saturated_and_placed(row: tuple[str, str, str, bool, 
 def test_every_code_of_hif8_is_decoded(part: str) -> None:
     codes, everything = np.arange(256, dtype=np.uint8), np.ones(256, bool)
     got = check(conversion("hif8", "f32", part=part), codes, everything)[0].view(np.float32)
-    wanted = [hif8_value(int(c)) for c in codes[PARTS[part] :: 4]]
-    np.testing.assert_array_equal(got, np.array(wanted, np.float32))
+    expected = [hif8_value(int(c)) for c in codes[PARTS[part] :: 4]]
+    np.testing.assert_array_equal(got, np.array(expected, np.float32))
 
 
 @pytest.mark.parametrize("s", ["f32", "f16"])
@@ -216,9 +216,9 @@ def test_pairs_of_four_bits(t: str) -> None:
     kept = np.where(np.arange(128) % 5 != 1, codes, 0)
     for k in range(4):
         got = check(conversion("bf16", t, rnd="R", part=f"P{k}"), x.view(np.uint16), image)[0]
-        wanted = np.zeros(256, np.uint8)
-        wanted[k::4] = kept[0::2] | kept[1::2] << 4
-        np.testing.assert_array_equal(got, wanted)
+        expected = np.zeros(256, np.uint8)
+        expected[k::4] = kept[0::2] | kept[1::2] << 4
+        np.testing.assert_array_equal(got, expected)
         back = check(conversion(t, "bf16", part=f"P{k}"), got, np.ones(256, bool))[0].view(ml_dtypes.bfloat16)
         table = np.array([*_F4[t], *(-v for v in _F4[t])])
         np.testing.assert_array_equal(back.astype(float), table[kept])
@@ -234,8 +234,8 @@ def test_floats_become_whole_numbers(t: str, letter: str) -> None:
     for word, result, flag in zip(words, got, image[:: 256 // r.lanes], strict=True):
         x = value_of(int(word), t)
         whole = x if math.isnan(x) or math.isinf(x) else math.copysign(WHOLE[letter](Fraction(x)), x)
-        wanted = to_float(whole, t, "R", saturate=False) if flag else 0
-        assert result == wanted, (x, result, wanted)
+        expected = to_float(whole, t, "R", saturate=False) if flag else 0
+        assert result == expected, (x, result, expected)
 
 
 @pytest.mark.parametrize("part", ["EVEN", "ODD"])
@@ -245,20 +245,20 @@ def test_a_product_is_rounded_before_it_is_narrowed(part: str) -> None:
     call = one("vmulscvt", "f32", "*f32", result="f16", rnd="A", part=part)
     got = check(call, x, scale.view(np.uint32), image)[0]
     product = x.view(np.float32) * scale
-    wanted = np.zeros(128, np.uint16)
+    expected = np.zeros(128, np.uint16)
     lanes = [
         to_float(float(p), "f16", "A", saturate=False) if f else 0
         for p, f in zip(product, image[::4], strict=True)
     ]
-    wanted[part == "ODD" :: 2] = lanes
-    np.testing.assert_array_equal(got, wanted)
+    expected[part == "ODD" :: 2] = lanes
+    np.testing.assert_array_equal(got, expected)
 
 
 def test_ties_of_the_public_cases() -> None:
     """1.0625 and 1.1875 to e4m3: away 0x39 and 0x3A, toward zero 0x38 and 0x39, to even 0x38 and 0x3A."""
     x = np.resize(np.array([1.0625, 1.1875, -1.0625, -1.1875], np.float32), 64).view(np.uint32)
-    wanted = {"A": [0x39, 0x3A], "H": [0x38, 0x39], "R": [0x38, 0x3A], "Z": [0x38, 0x39]}
-    for letter, codes in wanted.items():
+    expected = {"A": [0x39, 0x3A], "H": [0x38, 0x39], "R": [0x38, 0x3A], "Z": [0x38, 0x39]}
+    for letter, codes in expected.items():
         call = conversion("f32", "f8e4m3", rnd=letter, sat="SAT", part="P0")
         got = check(call, x, np.ones(256, bool))[0][0:16:4]
         assert got.tolist() == [*codes, *(c | 0x80 for c in codes)], letter

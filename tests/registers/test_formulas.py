@@ -120,11 +120,11 @@ def test_two_operands(name: str, t: str) -> None:
         b = b[k] if single else b
         got = check(call, a, np.asarray(b), image)[0]
         formula = SCALED[name] if single else TWO[name]
-        wanted = words_of(formula(values(a, t), values(np.asarray(b), t)), t)
+        expected = words_of(formula(values(a, t), values(np.asarray(b), t)), t)
         flags = image[:: 256 // lanes]
         keeps = name in ("vprelu", "vlrelu")
-        wanted = np.where(values(a, t) >= 0, a, wanted) if keeps else wanted
-        np.testing.assert_array_equal(got, active(flags, wanted))
+        expected = np.where(values(a, t) >= 0, a, expected) if keeps else expected
+        np.testing.assert_array_equal(got, active(flags, expected))
 
 
 @pytest.mark.parametrize(("name", "t"), _cases(ONE, _REAL))
@@ -133,10 +133,10 @@ def test_one_operand(name: str, t: str) -> None:
     for k, image in enumerate(masks(lanes, (name, t))):
         a = data(dtype(t), lanes, (name, t, k))
         got = check(one(name, t), a, image)[0]
-        wanted = words_of(ONE[name](values(a, t)), t)
+        expected = words_of(ONE[name](values(a, t)), t)
         if name == "vneg" and dtype(t).is_float:
-            wanted = a ^ dtype(t).word.type(1 << (dtype(t).bits - 1))
-        np.testing.assert_array_equal(got, active(image[:: 256 // lanes], wanted))
+            expected = a ^ dtype(t).word.type(1 << (dtype(t).bits - 1))
+        np.testing.assert_array_equal(got, active(image[:: 256 // lanes], expected))
 
 
 def test_absolute_values_keep_the_minimum_and_the_sign_of_zero() -> None:
@@ -180,8 +180,8 @@ def test_shifts(t: str) -> None:
     got = check(by_lane, a, counts.astype(d.word), image)[0]
     np.testing.assert_array_equal(got, active(flags, (wide >> counts).astype(d.word)))
     got = check(one("vshl", t, f"si{d.bits}"), a, counts.astype(d.word), image)[0]
-    wanted = (a.astype(np.uint64) << counts.astype(np.uint64)).astype(d.word)
-    np.testing.assert_array_equal(got, active(flags, wanted))
+    expected = (a.astype(np.uint64) << counts.astype(np.uint64)).astype(d.word)
+    np.testing.assert_array_equal(got, active(flags, expected))
 
 
 def test_multiply_add_rounds_once_in_the_order_of_each_operation() -> None:
@@ -313,8 +313,8 @@ def test_float_sums_add_neighbours_and_round_every_time(t: str) -> None:
         np.testing.assert_array_equal(whole[:1], words_of(neighbours(x), t))
         assert not whole[1:].any()
         blocks = check(one("vcgadd", t), a, image)[0]
-        wanted = np.concatenate([neighbours(part) for part in x.reshape(8, -1)])
-        np.testing.assert_array_equal(blocks[:8], words_of(wanted, t))
+        expected = np.concatenate([neighbours(part) for part in x.reshape(8, -1)])
+        np.testing.assert_array_equal(blocks[:8], words_of(expected, t))
         assert not blocks[8:].any()
         pairs = check(one("vcpadd", t), a, image)[0]
         np.testing.assert_array_equal(pairs[: lanes // 2], words_of(x[0::2] + x[1::2], t))
@@ -361,7 +361,7 @@ def test_extremes_and_the_first_lane_that_has_them(t: str, name: str) -> None:
         np.testing.assert_array_equal(got[:1], words_of(np.array([best]), t))
         assert got[1] == place and not got[2:].any()
         blocks = check(one(f"vcg{name}", t), a, image)[0]
-        wanted = {"max": np.max, "min": np.min}[name](x.reshape(8, -1), axis=1)
+        expected = {"max": np.max, "min": np.min}[name](x.reshape(8, -1), axis=1)
         if d.is_float:
             # Of zeros of both signs the larger is +0.
             choose = larger if name == "max" else smaller
@@ -371,8 +371,8 @@ def test_extremes_and_the_first_lane_that_has_them(t: str, name: str) -> None:
                 zeros[b] = row[0]
                 for v in row[1:]:
                     zeros[b] = choose(np.asarray(zeros[b]), np.asarray(v))[()]
-            wanted = np.array(zeros)
-        np.testing.assert_array_equal(blocks[:8], words_of(wanted, t))
+            expected = np.array(zeros)
+        np.testing.assert_array_equal(blocks[:8], words_of(expected, t))
         assert not blocks[8:].any()
         call = MicroCall(f"vcb{name}", (vreg(t), mask_for(t)), (vreg(t), mask_for(t)))
         value, where = check(call, a, image)
@@ -500,9 +500,9 @@ def test_patterns_and_counts_make_masks(width: int) -> None:
     m, lanes = mask(width), 2048 // width
     first = {"PAT_ALL": lanes, "PAT_ALLF": 0, "PAT_H": lanes // 2, "PAT_Q": lanes // 4}
     first |= {f"PAT_VL{k}": min(k, lanes) for k in (1, 2, 3, 4, 8, 16, 32, 64, 128)}
-    wanted = {name: np.arange(lanes) < count for name, count in first.items()}
-    wanted |= {f"PAT_M{k}": np.arange(lanes) % k == 0 for k in (3, 4)}
-    for (pattern, flags), name in itertools.product(wanted.items(), ("pset", "pge")):
+    expected = {name: np.arange(lanes) < count for name, count in first.items()}
+    expected |= {f"PAT_M{k}": np.arange(lanes) % k == 0 for k in (3, 4)}
+    for (pattern, flags), name in itertools.product(expected.items(), ("pset", "pge")):
         got = check(MicroCall(f"{name}_b{width}", (), (m,), {"pattern": pattern}))[0]
         np.testing.assert_array_equal(got, image_of(flags), pattern)
     for n in (0, 1, lanes - 1, lanes, lanes + 1, 3 * lanes, 2**32 - 1):
@@ -519,13 +519,15 @@ def test_masks_are_packed_unpacked_and_carried() -> None:
     bits = np.random.default_rng(1).integers(0, 2, 256).astype(bool)
     m = mask(16)
     for part, half in (("LOWER", slice(0, 128)), ("HIGHER", slice(128, 256))):
-        wanted = np.zeros(256, bool)
-        wanted[half] = bits[0::2]
-        np.testing.assert_array_equal(check(MicroCall("ppack", (m,), (m,), {"part": part}), bits)[0], wanted)
-        wanted = np.zeros(256, bool)
-        wanted[0::2] = bits[half]
+        expected = np.zeros(256, bool)
+        expected[half] = bits[0::2]
         np.testing.assert_array_equal(
-            check(MicroCall("punpack", (m,), (m,), {"part": part}), bits)[0], wanted
+            check(MicroCall("ppack", (m,), (m,), {"part": part}), bits)[0], expected
+        )
+        expected = np.zeros(256, bool)
+        expected[0::2] = bits[half]
+        np.testing.assert_array_equal(
+            check(MicroCall("punpack", (m,), (m,), {"part": part}), bits)[0], expected
         )
     np.testing.assert_array_equal(check(MicroCall("pbitcast", (m,), (mask(32),)), bits)[0], bits)
 
@@ -533,8 +535,8 @@ def test_masks_are_packed_unpacked_and_carried() -> None:
 def test_masks_are_joined_under_a_governing_mask() -> None:
     a, b, g = np.random.default_rng(2).integers(0, 2, (3, 256)).astype(bool)
     m = mask(32)
-    wanted = {"pand": a & b & g, "por": (a | b) & g, "pxor": (a ^ b) & g, "psel": np.where(g, a, b)}
-    for name, bits in wanted.items():
+    expected = {"pand": a & b & g, "por": (a | b) & g, "pxor": (a ^ b) & g, "psel": np.where(g, a, b)}
+    for name, bits in expected.items():
         np.testing.assert_array_equal(check(MicroCall(name, (m, m, m), (m,)), a, b, g)[0], bits)
     np.testing.assert_array_equal(check(MicroCall("pnot", (m, m), (m,)), a, g)[0], ~a & g)
 

@@ -186,11 +186,11 @@ def agree(seed: int) -> None:
         warnings.simplefilter("ignore", pto.PtoWarning)
         program = pto.parse(text)
         compiled = pto.compile(program, profile="a5")
-        wanted = [run(program, {"a_g": a, "d_g": before}, profile="a5")["d_g"] for a in inputs]
+        expected = [run(program, {"a_g": a, "d_g": before}, profile="a5")["d_g"] for a in inputs]
         got = jax.vmap(lambda a: compiled(a, before)["d_g"])(np.stack(inputs))
         alone = compiled(inputs[0], before)["d_g"]
-    np.testing.assert_array_equal(words(got), words(np.stack(wanted)), text)
-    np.testing.assert_array_equal(words(alone), words(wanted[0]), text)
+    np.testing.assert_array_equal(words(got), words(np.stack(expected)), text)
+    np.testing.assert_array_equal(words(alone), words(expected[0]), text)
 
 
 @pytest.mark.slow

@@ -240,13 +240,13 @@ def _short() -> list[MicroCall]:
 
 def agree(call: MicroCall) -> None:
     cases = batch(call)
-    wanted = [calls.interpreted(call, *case) for case in cases]
+    expected = [calls.interpreted(call, *case) for case in cases]
     if not call.types:
-        calls.same(call, calls.compiled(call), wanted[0])
+        calls.same(call, calls.compiled(call), expected[0])
         return
     stacked = [np.stack(column) for column in zip(*cases, strict=True)]
     got = calls.compiled(call, *stacked, batched=True)
-    calls.same(call, got, [np.stack(column) for column in zip(*wanted, strict=True)])
+    calls.same(call, got, [np.stack(column) for column in zip(*expected, strict=True)])
 
 
 @pytest.mark.parametrize("call", _short(), ids=label)

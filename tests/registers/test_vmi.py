@@ -151,12 +151,12 @@ def test_comparisons_and_integers_without_a_sign(t: str, scalar_operand: bool) -
     unsigned = f"u{t}" if t == "i8" else t
     x, y = values(a, unsigned), values(np.asarray(b), unsigned)
     nan = np.isnan(x) | np.isnan(y) if dtype(t).is_float else np.zeros(LANES, bool)
-    wanted = {name: compare(x, y) for name, compare in ORDERED.items()}
+    expected = {name: compare(x, y) for name, compare in ORDERED.items()}
     if dtype(t).is_float:
-        wanted |= {f"o{n}": compare(x, y) & ~nan for n, compare in ORDERED.items() if n != "ne"}
-        wanted["one"] = (x != y) & ~nan
+        expected |= {f"o{n}": compare(x, y) & ~nan for n, compare in ORDERED.items() if n != "ne"}
+        expected["one"] = (x != y) & ~nan
     r, m = vreg(t, LANES), mask()
-    for mode, holds in wanted.items():
+    for mode, holds in expected.items():
         name = "vmi.vcmps" if scalar_operand else "vmi.vcmp"
         call = MicroCall(name, (r, scalar(t) if scalar_operand else r, m), (m,), {"cmp": mode})
         np.testing.assert_array_equal(check(call, a, b, flags(6))[0], holds & flags(6), mode)
@@ -220,8 +220,8 @@ def test_conversions_keep_the_lanes() -> None:
     for target, letter in (("f16", "R"), ("bf16", "Z"), ("f8e4m3", "A"), ("f8e5m2", "H")):
         attributes = {"rounding": letter, "saturate": "SAT"}
         call = MicroCall("vmi.vcvt", (vreg("f32", LANES),), (vreg(target, LANES),), attributes)
-        wanted = [to_float(value_of(int(w), "f32"), target, letter, saturate=True) for w in x]
-        np.testing.assert_array_equal(check(call, x)[0], wanted)
+        expected = [to_float(value_of(int(w), "f32"), target, letter, saturate=True) for w in x]
+        np.testing.assert_array_equal(check(call, x)[0], expected)
     narrow = data(dtype("i8"), LANES, "extend")
     for name, kind in (("extsi", np.int8), ("extui", np.uint8)):
         call = old(name, "i8", "i32")
@@ -285,11 +285,11 @@ def test_reductions_of_groups(groups: int, t: str) -> None:
         ("min", np.min, np.inf if d.is_float else d.max_int),
     ):
         y = np.where(flags(8), values(a, t), np.asarray(fill, values(a, t).dtype)).reshape(groups, -1)
-        wanted = words_of(choose(y, axis=1), t)
+        expected = words_of(choose(y, axis=1), t)
         for spelled in (f"vc{name}", f"group_reduce_{name}{'f' if d.is_float else 'i'}"):
             attributes = {"group": groups, "num_groups": groups}
             got = check(MicroCall(f"vmi.{spelled}", (r, mask()), (out,), attributes), a, flags(8))[0]
-            assert (values(got, t) == values(wanted, t)).all()
+            assert (values(got, t) == values(expected, t)).all()
 
 
 def tree(v: Words) -> Any:
@@ -314,8 +314,8 @@ def test_histograms_of_all_values() -> None:
     chosen = samples[flags(3, 40)]
     for name, holds in (("vdhist", np.equal), ("vchist", np.less_equal)):
         got = check(MicroCall(f"vmi.{name}", types, (vreg("ui16", 256),)), counts, samples, flags(3, 40))[0]
-        wanted = [int(counts[b]) + int(holds(chosen, b).sum()) for b in range(256)]
-        np.testing.assert_array_equal(got, wanted)
+        expected = [int(counts[b]) + int(holds(chosen, b).sum()) for b in range(256)]
+        np.testing.assert_array_equal(got, expected)
 
 
 def test_masks_of_counts_and_patterns() -> None:
@@ -332,20 +332,20 @@ def test_masks_of_counts_and_patterns() -> None:
         got, left = check(call, np.uint32(n))
         np.testing.assert_array_equal(got, every < n)
         assert left == max(0, n - LANES)
-    for name, pattern, wanted in (
+    for name, pattern, expected in (
         ("pset", "ALL", every >= 0),
         ("pge", "VL3", every < 3),
         ("pge", "VL24", every < 24),
     ):
         got = check(MicroCall(f"vmi.{name}", (), (mask(),), {"pattern": f"PAT_{pattern}"}))[0]
-        np.testing.assert_array_equal(got, wanted)
+        np.testing.assert_array_equal(got, expected)
 
 
 def test_a_mask_that_the_text_lists() -> None:
-    for text, wanted in (("dense<[true, false, true]>", [True, False, True]), ("dense<true>", [True] * 3)):
+    for text, expected in (("dense<[true, false, true]>", [True, False, True]), ("dense<true>", [True] * 3)):
         value = {"value": f"{text} : tensor<3xi1>"}
         got = check(MicroCall("vmi.constant_mask", (), (mask(3),), value))[0]
-        assert got.tolist() == wanted
+        assert got.tolist() == expected
 
 
 @pytest.mark.parametrize("t", ["f16", "bf16", "f32"])

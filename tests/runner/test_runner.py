@@ -77,9 +77,9 @@ def test_kernels_see_what_those_before_them_wrote(folder: Path, executor: Any) -
         executor=executor,
         observer=lambda i, launch, written: seen.append((i, launch.kernel, written)),
     )
-    wanted = given["x"] * np.float32(0.333333343)
-    np.testing.assert_array_equal(out["h"], wanted)
-    np.testing.assert_array_equal(out["y"], wanted[16:] + np.float32(0.5))
+    expected = given["x"] * np.float32(0.333333343)
+    np.testing.assert_array_equal(out["h"], expected)
+    np.testing.assert_array_equal(out["y"], expected[16:] + np.float32(0.5))
     assert seen == [(0, "aiv/scaled.cpp", ("h",)), (1, "added.pto", ("y",))]
     # What the caller gave stays as it is.
     assert not given["y"].any()

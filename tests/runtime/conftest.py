@@ -129,21 +129,21 @@ def _raw(x: Any) -> np.ndarray[Any, Any]:
     return array.view(f"u{array.dtype.itemsize}")
 
 
-def _assert_same(got: Mapping[str, Any], wanted: Mapping[str, Any], what: str) -> None:
-    assert set(got) == set(wanted), what
-    for name, value in wanted.items():
+def _assert_same(got: Mapping[str, Any], expected: Mapping[str, Any], what: str) -> None:
+    assert set(got) == set(expected), what
+    for name, value in expected.items():
         assert np.asarray(got[name]).dtype == value.dtype and np.asarray(got[name]).shape == value.shape
         np.testing.assert_array_equal(_raw(got[name]), _raw(value), err_msg=f"{what}: {name}")
 
 
 def _agree(program: pto.Program, *args: Any, eager: bool = True, **options: Any) -> dict[str, Any]:
     """The outputs, after checking that jit, eager execution and the interpreter give the same bits."""
-    wanted: dict[str, Any] = oracle.run(program, args, **options)
+    expected: dict[str, Any] = oracle.run(program, args, **options)
     kernel = pto.compile(program, **options)
-    _assert_same(kernel(*args), wanted, "jit")
+    _assert_same(kernel(*args), expected, "jit")
     if eager:
-        _assert_same(kernel.eager(*args), wanted, "eager")
-    return wanted
+        _assert_same(kernel.eager(*args), expected, "eager")
+    return expected
 
 
 @pytest.fixture(name="source")

@@ -38,13 +38,13 @@ def moved(row_stride: int = 64) -> tuple[pto.Kernel, pto.Kernel]:
 
 def formula(o: int, p: int, stride: int) -> np.ndarray[Any, Any]:
     """What the addresses say, in numbers without an end."""
-    wanted = -X
+    expected = -X
     for row in range(2):
         for col in range(8):
             at = (o + row) * stride + p + col
             if 0 <= at < X.size:
-                wanted[at] = 2 * X[at]
-    return wanted
+                expected[at] = 2 * X[at]
+    return expected
 
 
 def refused(call: Callable[[], Any]) -> str:
@@ -70,14 +70,14 @@ def test_only_elements_of_the_buffer_are_accessed(row_stride: int, o: int, p: in
     extent = TOP if (o, p, stride) in (*INSIDE, *BEYOND_BUFFER) else 64
     plain, checked = moved(row_stride)
     args = (X, -X, o, p, stride, extent, extent)
-    wanted = formula(o, p, stride)
+    expected = formula(o, p, stride)
     out, report = checked(*args)
     for found in (plain(*args), plain.eager_unchecked(*args), out):
-        np.testing.assert_array_equal(found["y"], wanted)
+        np.testing.assert_array_equal(found["y"], expected)
     if (o, p, stride) in INSIDE:
         assert not report.problems()
-        np.testing.assert_array_equal(plain.eager(*args)["y"], wanted)
-        np.testing.assert_array_equal(oracle.run(plain.program, args)["y"], wanted)
+        np.testing.assert_array_equal(plain.eager(*args)["y"], expected)
+        np.testing.assert_array_equal(oracle.run(plain.program, args)["y"], expected)
         return
     rule = "partition_view" if (o, p, stride) in OUTSIDE_VIEW else "tload"
     assert report.problems()[0].instruction == rule
@@ -106,9 +106,9 @@ def test_a_window_may_go_on_in_the_buffer_along_the_slowest_dimension_only() -> 
     assert not report.problems()
     oracle.run(plain.program, args)
     short = X[:128]
-    wanted = "offset 1 and size 2 in dimension 0 of %vv, whose extent is 2"
-    assert wanted in refused(lambda: oracle.run(plain.program, (short, -short, 1, 0, 64, 2, 64)))
-    assert wanted in refused(lambda: plain.eager(short, -short, 1, 0, 64, 2, 64))
+    expected = "offset 1 and size 2 in dimension 0 of %vv, whose extent is 2"
+    assert expected in refused(lambda: oracle.run(plain.program, (short, -short, 1, 0, 64, 2, 64)))
+    assert expected in refused(lambda: plain.eager(short, -short, 1, 0, 64, 2, 64))
 
 
 def test_a_report_has_the_numbers_of_its_first_batch_element_and_trip() -> None:
@@ -161,8 +161,8 @@ def test_an_access_that_is_certainly_outside_is_an_early_error(source: Any) -> N
     program, x = small(source, 16), X[:128]
     for kernel in (pto.compile(program), pto.compile(program, checks=True)):
         np.testing.assert_array_equal(kernel.eager(x, -x, 0)["y"], x)
-        wanted = r"got 127 elements; allowed: at least 128, which .* need \(tstore at <text>:\d+:\d+\)"
-        with pytest.raises(pto.ArgumentError, match=wanted):
+        expected = r"got 127 elements; allowed: at least 128, which .* need \(tstore at <text>:\d+:\d+\)"
+        with pytest.raises(pto.ArgumentError, match=expected):
             kernel(x, -x[:127], 0)
 
 
@@ -184,11 +184,11 @@ def test_addresses_of_pointers_do_not_wrap() -> None:
         (-TOP - 1, -TOP - 1, False),
     ):
         args = (X, np.zeros(1, np.float32), o, p)
-        wanted = X[1] if inside else 0
-        assert plain(*args)["y"] == wanted == plain.eager_unchecked(*args)["y"]
+        expected = X[1] if inside else 0
+        assert plain(*args)["y"] == expected == plain.eager_unchecked(*args)["y"]
         assert bool(checked(*args)[1].problems()) != inside
         if inside:
-            assert plain.eager(*args)["y"] == wanted == oracle.run(program, args)["y"]
+            assert plain.eager(*args)["y"] == expected == oracle.run(program, args)["y"]
         else:
             for call in (lambda a=args: plain.eager(*a), lambda a=args: oracle.run(program, a)):
                 assert "load_scalar" in refused(call)

@@ -229,9 +229,9 @@ def test_a_transposition_takes_the_valid_rows_and_columns_of_its_source() -> Non
     x = np.arange(64, dtype=np.float32).reshape(8, 8)
     text = f"pto.ttrans ins(%a, %t : {tile}, {whole}) outs(%d : {tile})"
     found = everywhere(text, {"a": x, "t": 0 * x, "d": -x})
-    wanted = -x
-    wanted[:, :2] = x[:2].T
-    np.testing.assert_array_equal(found, wanted)
+    expected = -x
+    expected[:, :2] = x[:2].T
+    np.testing.assert_array_equal(found, expected)
     assert [d.severity for d in pto.verify(pto.parse(text), "a5") if d.rule == "valid-mirrored"] == [
         "warning"
     ]
@@ -298,9 +298,9 @@ def test_a_table_is_gathered_into_mat_by_indexes_in_global_memory(arch: str, pic
     )
     y, w = np.zeros((32, 16), np.float32), np.zeros((32, 16), np.float16)
     out = launched(text, x=x, i=i, w=w, e=np.eye(16, dtype=np.float16), y=y)
-    wanted = x[i[0]] if pick == "row" else x.reshape(-1)[i]
+    expected = x[i[0]] if pick == "row" else x.reshape(-1)[i]
     assert list(out) == ["y"]
-    np.testing.assert_array_equal(out["y"], wanted)
+    np.testing.assert_array_equal(out["y"], expected)
     wrong = text.replace(f"coalesce {pick}", "coalesce " + ("elem" if pick == "row" else "row"))
     assert "index-view" in [d.rule for d in pto.verify(pto.parse(wrong))]
 

@@ -38,10 +38,10 @@ def test_lanes_that_share_an_element_add_in_row_major_order(
     z = RNG.standard_normal(80).astype(np.float32)
     steps = (3, 2) if isinstance(strides[0], str) else strides
     out = agree(adding(source, "f32", strides), x, z, 3, 13, *steps, eager=strides == (5, 1))["z"]
-    wanted = z.copy()
+    expected = z.copy()
     for r, c in np.ndindex(3, 13):
-        wanted[r * steps[0] + c * steps[1]] += x[16 * r + c]
-    np.testing.assert_array_equal(out.view(np.uint32), wanted.view(np.uint32))
+        expected[r * steps[0] + c * steps[1]] += x[16 * r + c]
+    np.testing.assert_array_equal(out.view(np.uint32), expected.view(np.uint32))
 
 
 @pytest.mark.parametrize("d", ["f16", "i16"])
@@ -54,9 +54,9 @@ def test_sums_are_in_the_element_type_of_the_window_also_in_a_batch(source: Sour
     def run(*args: Any) -> Any:
         return kernel(*args, 7, 1)["z"]
 
-    wanted = z.copy()
+    expected = z.copy()
     for b in range(3):
         for r, c in np.ndindex(rows[b], cols[b]):
             with np.errstate(over="ignore"):
-                wanted[b, 7 * r + c] += x[b, 16 * r + c]
-    np.testing.assert_array_equal(np.asarray(jax.vmap(run)(x, z, rows, cols)), wanted)
+                expected[b, 7 * r + c] += x[b, 16 * r + c]
+    np.testing.assert_array_equal(np.asarray(jax.vmap(run)(x, z, rows, cols)), expected)

@@ -311,6 +311,6 @@ def test_counts_of_a_merge_leave_branches_and_loops(name: str) -> None:
         numbers |= {"taken": taken, "n": int(taken)}
         given = {a.name: {**arguments, **numbers}[a.name] for a in kernel.arguments}
         batch: Any = jax.vmap(lambda a, given=given: kernel(**{**given, "a": a})["counts"])
-        wanted = [4, 4, 0, 0] if taken else [7, 7, 7, 7]
+        expected = [4, 4, 0, 0] if taken else [7, 7, 7, 7]
         for counts in (kernel(**given)["counts"], kernel.eager(**given)["counts"], *batch(records[None])):
-            assert counts.dtype == np.int16 and counts.tolist() == wanted
+            assert counts.dtype == np.int16 and counts.tolist() == expected

@@ -27,9 +27,9 @@ def test_a_buffer_written_through_a_name_of_a_region_is_an_output() -> None:
     given = {"t": oracle.OracleTile(pto.TileType(pto.dtype("f32"), 4, 8), tile), "w": buffer, "f": True}
     kernel = pto.compile(program)
     assert kernel.outputs == ("w",)
-    wanted = oracle.run(program, given)["w"]
-    assert (wanted[4:] == 3).all()
-    np.testing.assert_array_equal(kernel(t=tile, w=buffer, f=True)["w"], wanted)
+    expected = oracle.run(program, given)["w"]
+    assert (expected[4:] == 3).all()
+    np.testing.assert_array_equal(kernel(t=tile, w=buffer, f=True)["w"], expected)
 
 
 @pytest.mark.parametrize(
@@ -53,9 +53,9 @@ def test_tscatter_into_its_source_is_for_the_simulator_as_hardware_clears_it_fir
     program = pto.parse(f"pto.tscatter ins(%t {{{mode}}} : {T}) outs(%t : {T})")
     data = np.arange(32, dtype=np.float32).reshape(4, 8) + 1
     given = {"t": oracle.OracleTile(pto.TileType(pto.dtype("f32"), 4, 8), data)}
-    wanted = oracle.run(program, given, profile="cpu_sim")["t"].data
-    assert wanted.any()
-    np.testing.assert_array_equal(pto.compile(program, profile="cpu_sim")(data)["t"], wanted)
+    expected = oracle.run(program, given, profile="cpu_sim")["t"].data
+    assert expected.any()
+    np.testing.assert_array_equal(pto.compile(program, profile="cpu_sim")(data)["t"], expected)
     with pytest.raises(pto.VerifyError, match="dst apart from src"):
         pto.compile(program, profile="a5")
 
@@ -73,9 +73,9 @@ pto.tstore ins(%x : !pto.tile_buf<loc=vec, dtype=f32, rows=2, cols=8, v_row=2, v
     kernel = pto.compile(pto.parse(text), profile="cpu_sim")
     out = kernel.eager(w=np.zeros((4, 16), np.float32), x=np.ones((2, 8), np.float32))
     assert list(out) == ["w"]
-    wanted = np.zeros((4, 16), np.float32)
-    wanted[:2, 8:] = 1
-    np.testing.assert_array_equal(np.asarray(out["w"]), wanted)
+    expected = np.zeros((4, 16), np.float32)
+    expected[:2, 8:] = 1
+    np.testing.assert_array_equal(np.asarray(out["w"]), expected)
 
 
 @pytest.mark.parametrize("profile", ["cpu_sim", "a2a3", "a5"])
@@ -93,7 +93,7 @@ def test_open_valid_sizes_of_a_result_are_those_of_its_sources_inside_of_its_typ
     assert not report.problems()
     assert [int(n) for n in (found["r"].valid_rows, found["r"].valid_cols)] == [11, 1]
     tile = oracle.OracleTile(pto.TileType(pto.dtype("f32"), 16, 32).with_valid(None, None), words, 11, 27)
-    wanted = oracle.run(program, {"a": tile, "t": tile}, profile=profile)
-    for name, t in wanted.items():
+    expected = oracle.run(program, {"a": tile, "t": tile}, profile=profile)
+    for name, t in expected.items():
         rows, cols = t.v_row, t.v_col
         np.testing.assert_array_equal(np.asarray(found[name])[:rows, :cols], np.asarray(t.data)[:rows, :cols])

@@ -45,8 +45,8 @@ def test_two_processes_map_a_batch_together(tmp_path: Path) -> None:
     said = two_hosts(HOST, str(given), str(results))
     found = np.load(results)
     kernel = pto.compile(pto.parse("%d = texp %a : !pto.tile<4x8xf32>\n%e = tmul %d, %d"))
-    wanted = np.asarray(kernel.map(tiles)["e"])
-    np.testing.assert_array_equal(found.view(np.uint32), wanted.view(np.uint32))
+    expected = np.asarray(kernel.map(tiles)["e"])
+    np.testing.assert_array_equal(found.view(np.uint32), expected.view(np.uint32))
     # Each has a part, the parts are all, and both have seen both.
     checksum = str(zlib.crc32(found.tobytes()))
     lines = [out.split()[-5:] for out in said]

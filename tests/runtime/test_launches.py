@@ -117,7 +117,7 @@ SUBBLOCK = f"""
 
 
 @pytest.mark.parametrize(
-    ("body", "grid", "written", "wanted"),
+    ("body", "grid", "written", "expected"),
     {
         "in two dimensions, some blocks idle": (VIEW + TILE + GUARDED, 2, 256, 14),
         "a last block of fewer rows": (ROW + SIZED, 3, 384, 8),
@@ -128,12 +128,12 @@ SUBBLOCK = f"""
     }.values(),
     ids=str,
 )
-def test_windows_are_followed_through(body: str, grid: int, written: int, wanted: int) -> None:
+def test_windows_are_followed_through(body: str, grid: int, written: int, expected: int) -> None:
     found = problem(kernel(body), grid)
     total = 960 if body.startswith(ROW) else 1024
     assert found is not None and f"write {written} of the {total} " in found.replace("writes", "write")
-    assert f"try: grid={wanted} " in found
-    assert problem(kernel(body), wanted) is None
+    assert f"try: grid={expected} " in found
+    assert problem(kernel(body), expected) is None
 
 
 def test_a_call_and_a_view_of_another_layout_are_followed() -> None:

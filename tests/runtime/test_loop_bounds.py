@@ -54,12 +54,12 @@ def _reference(*given: Any) -> Any:
     ],
 )  # fmt: skip
 def test_trip_counts_do_not_overflow(lower: int, upper: int, step: int) -> None:
-    wanted = range(lower, upper, step)
+    expected = range(lower, upper, step)
     x, given = np.zeros(2, np.int64), (lower, upper, step)
     with jax.enable_x64(True):
         found = [run(x, *given) for run in (counts(False), _eager, _reference)]
     for out in found:
-        assert np.asarray(out["x"]).tolist() == [len(wanted), wanted[-1] if wanted else 0]
+        assert np.asarray(out["x"]).tolist() == [len(expected), expected[-1] if expected else 0]
 
 
 @pytest.mark.parametrize("step", [0, -1, LOW])

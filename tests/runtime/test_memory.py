@@ -96,9 +96,9 @@ def windowed(source: Source, valid: Any = None, arch: str = "a3", pad: int = 0) 
 def test_windows_with_dynamic_offsets(source: Source, agree: Agree, o: int, p: int, r: int) -> None:
     x, z = words(240), words(240)
     out = agree(windowed(source, ("%r", 8)), x, z, o, p, r)["z"].reshape(12, 20)
-    wanted = z.reshape(12, 20).copy()
-    wanted[o : o + r, p : p + 8] = x.reshape(12, 20)[o : o + r, p : p + 8]
-    assert (out == wanted).all()
+    expected = z.reshape(12, 20).copy()
+    expected[o : o + r, p : p + 8] = x.reshape(12, 20)[o : o + r, p : p + 8]
+    assert (out == expected).all()
 
 
 @pytest.mark.variants(3)
@@ -110,10 +110,10 @@ def test_lanes_outside_the_buffer_read_zero_and_are_not_written(source: Source, 
     rows, cols = np.indices((8, 8))
     where = (o + rows) * 20 + p + cols
     inside = (where >= 0) & (where < 240)
-    wanted = z.copy()
-    wanted[where[inside]] = x[where[inside]]
+    expected = z.copy()
+    expected[where[inside]] = x[where[inside]]
     for out in (kept, kernel(x, z, o, p, 8)["z"]):
-        assert (np.asarray(out) == wanted).all()
+        assert (np.asarray(out) == expected).all()
     with pytest.raises(pto.ExecutionError, match=r"got elements .*the buffer of 240 elements"):
         kernel.with_state(x, z, o, p, 8)
     _, report = pto.compile(windowed(source, ("%r", 8)), checks=True)(x, z, o, p, 8)
@@ -142,8 +142,8 @@ def test_lanes_beyond_the_window_are_not_transferred(source: Source, dynamic: bo
     kernel = pto.compile(s.program, checks=True)
     out, report = kernel(x, -x, 6, 4)
     found = np.asarray(out["z"]).reshape(8, 8)
-    wanted = np.concatenate([x[:32], np.zeros(16), -x[48:]]).reshape(8, 8)
-    assert (found == wanted).all()
+    expected = np.concatenate([x[:32], np.zeros(16), -x[48:]]).reshape(8, 8)
+    assert (found == expected).all()
     assert [d.instruction for d in report.problems()] == ["tload", "tstore"]
     assert not kernel(x, -x, 4, 4)[1].problems()
 
@@ -181,9 +181,9 @@ def test_partial_stores_leave_the_rest(source: Source, agree: Agree, valid: tupl
     s.load("%a", "%t").op("tmov", "%t", out="%p").store("%p", "%bw")
     x, z = words(64), words(64)
     out = agree(s.program, x, z)["z"].reshape(8, 8)
-    wanted = z.reshape(8, 8).copy()
-    wanted[: valid[0], : valid[1]] = x.reshape(8, 8)[: valid[0], : valid[1]]
-    assert (out == wanted).all()
+    expected = z.reshape(8, 8).copy()
+    expected[: valid[0], : valid[1]] = x.reshape(8, 8)[: valid[0], : valid[1]]
+    assert (out == expected).all()
 
 
 #: First tile, second tile (type, rows, cols, layout), byte address of the second.

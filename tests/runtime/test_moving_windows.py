@@ -95,10 +95,10 @@ def copied(x: Any, y: Any, rows: list[int], cols: list[int]) -> Any:
 @pytest.mark.parametrize("d", ["f16", "f32", "i16", "bf16"])
 def test_moving_windows_copy_their_elements(d: str, move: str) -> None:
     p, x, y = program(d, *MOVES[move]), words(d), words(d)
-    kernel, wanted = pto.compile(p), copied(x, y, *PLACES[move]).tobytes()
-    assert np.asarray(jax.jit(kernel)(x, y)["y"]).tobytes() == wanted
+    kernel, expected = pto.compile(p), copied(x, y, *PLACES[move]).tobytes()
+    assert np.asarray(jax.jit(kernel)(x, y)["y"]).tobytes() == expected
     batch = jax.device_get(jax.jit(jax.vmap(kernel))(np.stack([x, x]), np.stack([y, y]))["y"])
-    assert [b.tobytes() for b in batch] == [wanted, wanted]
+    assert [b.tobytes() for b in batch] == [expected, expected]
 
 
 @pytest.mark.parametrize("move", ["columns of lines", "lines", "both"])

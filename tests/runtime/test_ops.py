@@ -190,10 +190,10 @@ def test_under_jit_and_vmap_with_different_valid_sizes() -> None:
         out = function(tiles)
         assert np.asarray(out.v_row).tolist() == rows.tolist()
         for b in range(3):
-            wanted = np.zeros((4, 8), np.float32)
+            expected = np.zeros((4, 8), np.float32)
             inside = data[b, : rows[b], : cols[b]]
-            wanted[: rows[b], : cols[b]] = inside * (inside + np.float32(1))
-            assert (np.asarray(out.words[b]).view(np.float32) == wanted).all()
+            expected[: rows[b], : cols[b]] = inside * (inside + np.float32(1))
+            assert (np.asarray(out.words[b]).view(np.float32) == expected).all()
 
 
 def test_batches_are_made_by_vmap_and_used_by_vmap() -> None:

@@ -85,18 +85,18 @@ def test_every_instruction_takes_arrays_and_says_which_destination_it_needs(name
             typed = resolve(asked)
             assert not typed.errors and len(typed.outs) == len(asked.destinations)
         if name not in READS | PAD:
-            wanted = {n: t for n, _ in asked.destinations if isinstance(t := sample.types[n], TileType)}
-            typed = resolve(request(sample, profile, **wanted))
-            assert not typed.errors and set(wanted.values()) <= set(typed.outs)
+            expected = {n: t for n, _ in asked.destinations if isinstance(t := sample.types[n], TileType)}
+            typed = resolve(request(sample, profile, **expected))
+            assert not typed.errors and set(expected.values()) <= set(typed.outs)
 
 
 @pytest.mark.parametrize("name", ["tcvt", "tpack", "tadddeqrelu", "tdequant"])
 def test_an_element_type_is_enough_where_only_it_is_open(name: str) -> None:
     for sample, profile in first_samples(name):
-        wanted = sample.types["dst"]
-        assert isinstance(wanted, TileType)
-        (made,) = resolve(request(sample, profile, dst=wanted.dtype)).outs
-        assert made == wanted
+        expected = sample.types["dst"]
+        assert isinstance(expected, TileType)
+        (made,) = resolve(request(sample, profile, dst=expected.dtype)).outs
+        assert made == expected
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_several_destinations_take_a_tuple() -> None:
 
 
 def test_arrays_give_what_tiles_give() -> None:
-    wanted = np.asarray(ops.tadd(pto.tile(X), pto.tile(X)))
+    expected = np.asarray(ops.tadd(pto.tile(X), pto.tile(X)))
     for made in (
         ops.tadd(X, X),
         ops.tadd(pto.tile(X), X),
@@ -158,7 +158,7 @@ def test_arrays_give_what_tiles_give() -> None:
         jax.jit(ops.tadd)(X, X),
         jax.jit(lambda x: ops.tadd(x, pto.tile(x)))(X),
     ):
-        assert made.type.is_full and (np.asarray(made) == wanted).all()
+        assert made.type.is_full and (np.asarray(made) == expected).all()
     batch = jax.vmap(ops.tadd)(np.stack([X, X + 1]), np.stack([X, X]))
     assert batch.shape == (2, 16, 64) and (np.asarray(batch)[1] == 2 * X + 1).all()
     product = np.asarray(ops.tmatmul(H, H.T))
@@ -177,10 +177,10 @@ def test_an_array_as_destination_is_what_it_starts_from() -> None:
 def test_valid_sizes_of_a_new_destination_follow_its_sources() -> None:
     partial = pto.tile(X, valid=(3, 9))
     sizes = {"trowsum": (3, 1), "ttrans": (9, 3), "tcmps": (3, 2)}
-    for name, wanted in sizes.items():
+    for name, expected in sizes.items():
         extra = (1.0,) if name == "tcmps" else ()
         made = getattr(ops, name)(partial, *extra)
-        assert (int(made.valid_rows), int(made.valid_cols)) == wanted, name
+        assert (int(made.valid_rows), int(made.valid_cols)) == expected, name
 
 
 def test_a_column_is_computed_on_as_a_row() -> None:

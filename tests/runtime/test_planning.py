@@ -29,10 +29,10 @@ def test_tiles_that_only_later_blocks_place() -> None:
       return
     }}""")
     kernel, x = pto.compile(program, grid=3), np.zeros((4, 8), np.float32)
-    wanted = oracle.run(program, [x], grid=3)["v"]
-    assert (wanted == 1).all()
+    expected = oracle.run(program, [x], grid=3)["v"]
+    assert (expected == 1).all()
     for found in (kernel(x), kernel.eager(x)):
-        np.testing.assert_array_equal(found["v"], wanted)
+        np.testing.assert_array_equal(found["v"], expected)
 
 
 def test_bytes_that_an_arm_of_a_block_writes_are_there_afterwards() -> None:
@@ -52,7 +52,7 @@ def test_bytes_that_an_arm_of_a_block_writes_are_there_afterwards() -> None:
     x, y = np.full((4, 8), 7, np.float32), np.zeros((4, 8), np.float32)
     kernel = pto.compile(program, grid=2)
     for n in (1, 2):
-        wanted = oracle.run(program, [x, y, n], grid=2)["w"]
-        assert (wanted == 7).all() == (n == 1)
+        expected = oracle.run(program, [x, y, n], grid=2)["w"]
+        assert (expected == 7).all() == (n == 1)
         for found in (kernel(x, y, n), kernel.eager(x, y, n)):
-            assert np.asarray(found["w"]).tobytes() == wanted.tobytes()
+            assert np.asarray(found["w"]).tobytes() == expected.tobytes()

@@ -219,11 +219,11 @@ def test_addresses_known_only_at_run_time(source: Source) -> None:
 
 @pytest.mark.filterwarnings(r"ignore:[\s\S]*nothing has written before")
 def test_fresh_tiles_hold_what_the_profile_says(source: Source, agree: Agree) -> None:
-    for profile, wanted in (("cpu_sim", 0), ("a2a3", 0xFFFFFFFF), ("a5", 0xFFFFFFFF)):
+    for profile, expected in (("cpu_sim", 0), ("a2a3", 0xFFFFFFFF), ("a5", 0xFFFFFFFF)):
         for at in (None, 0):
             s = copying(source).tile("%t", "f32", 8, 8, at=at).store("%t", "%b")
             out = agree(s.program, X, X.copy(), profile=profile)["z"]
-            assert (out.view(np.uint32) == wanted).all()
+            assert (out.view(np.uint32) == expected).all()
 
 
 #: (i32 operations, operands): results become valid columns, so they are observable as counts of lanes.
@@ -262,9 +262,9 @@ def scalar_program(
 def compare(program: pto.Program, count: int, a: Any, b: Any) -> None:
     """The interpreter holds scalars as Python numbers, so any NaN equals any NaN."""
     given = (np.zeros(8 * count, np.int32), np.full(8 * count, np.float32(0)), a, b)
-    wanted, got = oracle.run(program, given), pto.compile(program)(*given)
-    assert set(wanted) == set(got)
-    for name, value in wanted.items():
+    expected, got = oracle.run(program, given), pto.compile(program)(*given)
+    assert set(expected) == set(got)
+    for name, value in expected.items():
         found = np.asarray(got[name])
         same = (found.view(np.int32) == value.view(np.int32)) | ((found != found) & (value != value))
         assert same.all(), f"row {np.argmin(same) // 8} of {name} for {a}, {b}"

@@ -28,8 +28,8 @@ def summed(source: Source) -> pto.Program:
     return program
 
 
-def same(got: Any, wanted: Any) -> None:
-    assert np.asarray(got).tobytes() == np.asarray(wanted).tobytes()
+def same(got: Any, expected: Any) -> None:
+    assert np.asarray(got).tobytes() == np.asarray(expected).tobytes()
 
 
 @pytest.mark.parametrize("valid", [(0, 8), (0, 0), (3, 0)])

@@ -58,8 +58,8 @@ def test_elements_move_as_bits_at_run_time_positions() -> None:
     found = jax.vmap(kernel)(*arguments)
     alone = kernel.eager(*(a[1] for a in arguments))
     for k in range(4):
-        wanted = oracle.run(program, [a[k] for a in arguments], profile="a5")
-        for name, array in wanted.items():
+        expected = oracle.run(program, [a[k] for a in arguments], profile="a5")
+        for name, array in expected.items():
             np.testing.assert_array_equal(np.asarray(found[name][k]).view(np.uint8), array.view(np.uint8))
             if k == 1:
                 np.testing.assert_array_equal(np.asarray(alone[name]).view(np.uint8), array.view(np.uint8))
@@ -72,9 +72,9 @@ def test_positions_outside_read_zero_and_write_nothing(position: int) -> None:
     outputs, report = kernel(a, b, i)
     broken = {(f.instruction, f.rule) for f in report.problems()}
     assert broken == {(n, "offset-range") for n in ("tgetval", "tsetval", "store_scalar")}
-    wanted = a.view(np.uint16).copy()
-    wanted[7] = 0
-    np.testing.assert_array_equal(np.asarray(outputs["b"]).view(np.uint16), wanted)
+    expected = a.view(np.uint16).copy()
+    expected[7] = 0
+    np.testing.assert_array_equal(np.asarray(outputs["b"]).view(np.uint16), expected)
     with pytest.raises(pto.ExecutionError, match=r"tgetval: got offset .*; allowed: an element of the tile"):
         pto.compile(pto.parse(PROGRAM), profile="a5").eager(a, b, i)
 

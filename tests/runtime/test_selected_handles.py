@@ -121,10 +121,10 @@ def program(body: str) -> pto.Program:
     return pto.parse(f"func.func @k({ARGUMENTS}) attributes {{pto.entry}} {{\n{HEAD}{body}return\n}}")
 
 
-def equal(found: Any, wanted: Any) -> None:
-    assert found.keys() == wanted.keys()
-    for name in wanted:
-        np.testing.assert_array_equal(np.asarray(found[name]), wanted[name], name)
+def equal(found: Any, expected: Any) -> None:
+    assert found.keys() == expected.keys()
+    for name in expected:
+        np.testing.assert_array_equal(np.asarray(found[name]), expected[name], name)
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
@@ -133,16 +133,16 @@ def test_a_selected_handle_is_the_chosen_one_on_every_machine(body: str) -> None
     assert not pto.verify(given)
     assert str(given).count("arith.select") == body.count("arith.select") and "scf.if" not in str(given)
     assert pto.parse(str(given)) == given
-    kernel, wanted = pto.compile(given), {}
+    kernel, expected = pto.compile(given), {}
     cases = [(c, n) for c in (True, False) for n in (0, 3)]
     for c, n in cases:
-        wanted[c, n] = oracle.run(given, (X, Y, c, n))
-        equal(kernel(X, Y, c, n), wanted[c, n])
+        expected[c, n] = oracle.run(given, (X, Y, c, n))
+        equal(kernel(X, Y, c, n), expected[c, n])
         assert not pto.sanitize(given, (X, Y, c, n)).findings
     chosen, numbers = (np.array(v) for v in zip(*cases, strict=True))
     batch = jax.vmap(kernel, in_axes=(None, None, 0, 0))(X, Y, chosen, numbers)
     for i, case in enumerate(cases):
-        equal({name: rows[i] for name, rows in batch.items()}, wanted[case])
+        equal({name: rows[i] for name, rows in batch.items()}, expected[case])
 
 
 @pytest.mark.parametrize("condition", ["true", "false"])

@@ -57,8 +57,8 @@ def check(name: str, numerics: Any = "exact") -> None:
     static = kernel.specialise(**fixed)
     assert [a.name for a in static.arguments] == [a.name for a in kernel.arguments if a.name not in fixed]
     results = static(**{n: v for n, v in given.items() if n not in fixed})
-    for output, wanted in kernel(**given).items():
-        assert np.asarray(results[output]).tobytes() == np.asarray(wanted).tobytes(), output
+    for output, expected in kernel(**given).items():
+        assert np.asarray(results[output]).tobytes() == np.asarray(expected).tobytes(), output
 
 
 def test_sizes_and_valid_regions_become_constants() -> None:
@@ -75,10 +75,10 @@ def test_examples_have_the_same_bits(name: str) -> None:
 
 @pytest.mark.slow
 def test_some_of_the_scalars_and_every_type_of_them(kernel: Kernel) -> None:
-    wanted = np.asarray(kernel(X, Y, 10, 0.3, True)["y"])
+    expected = np.asarray(kernel(X, Y, 10, 0.3, True)["y"])
     some = kernel.specialise(n=np.int32(10), on=True)
-    assert np.array_equal(some(X, Y, 0.3)["y"], wanted)
-    assert np.array_equal(some.specialise(by=np.float32(0.3))(X, Y)["y"], wanted)
+    assert np.array_equal(some(X, Y, 0.3)["y"], expected)
+    assert np.array_equal(some.specialise(by=np.float32(0.3))(X, Y)["y"], expected)
     off = pto.compile(pto.parse(SCALED), scalars={"n": 10, "by": float("inf"), "on": False}, warn=False)
     assert np.array_equal(off(X, Y)["y"], [*X[:10], *Y[10:]])
     assert np.array_equal(jax.vmap(off)(X[None], Y[None])["y"][0], off(X, Y)["y"])

@@ -153,10 +153,10 @@ def test_windows_at_run_time_offsets(agree: Agree) -> None:
     program = pto.parse(text(WINDOW, ", %r: index, %c: index"))
     x, y = numbers()
     for r, c in ((0, 0), (3, 5), (8, 8)):
-        wanted = x.copy()
-        wanted[r : r + 8, c : c + 8] *= 2
+        expected = x.copy()
+        expected[r : r + 8, c : c + 8] *= 2
         out = agree(program, x, y, np.int64(r), np.int64(c), eager=r == 3)["y"]
-        assert (out == wanted).all()
+        assert (out == expected).all()
     checked = pto.compile(program, checks=True)
     _, report = checked(x, y, np.int64(9), np.int64(0))
     assert [d.rule for d in report.problems()] == ["window"]
@@ -172,10 +172,10 @@ def test_windows_of_windows_and_aliases_of_what_they_cover(agree: Agree) -> None
     pto.tadds ins(%s, %half : {PART}, f32) outs(%s : {PART})"""
     x, y = numbers()
     out = agree(pto.parse(text(body, ", %r: index")), x, y, np.int64(2))["y"]
-    wanted = x.copy()
-    wanted[6:10, 4:12] *= 2
-    wanted[2:10, 4:12] += np.float32(0.5)
-    assert (out == wanted).all()
+    expected = x.copy()
+    expected[6:10, 4:12] *= 2
+    expected[2:10, 4:12] += np.float32(0.5)
+    assert (out == expected).all()
 
 
 @pytest.mark.slow
@@ -224,9 +224,9 @@ def test_an_indexed_handle_begins_at_its_element(agree: Agree) -> None:
     x, y = numbers()
     for r in (0, 12):
         out = agree(program, x, y, np.int64(r), profile="cpu_sim")["y"]
-        wanted = x.copy()
-        wanted[r : r + 4, 8:] *= 2
-        assert (out == wanted).all()
+        expected = x.copy()
+        expected[r : r + 4, 8:] *= 2
+        assert (out == expected).all()
     _, report = pto.compile(program, "cpu_sim", checks=True)(x, y, np.int64(13))
     assert [d.rule for d in report.problems()] == ["window"]
     with pytest.raises(pto.ExecutionError, match="window"):
@@ -243,9 +243,9 @@ def test_an_indexed_handle_begins_between_the_words_of_another_type(agree: Agree
     pto.texpands ins(%v : i16) outs(%s : {part})"""
     x, y = numbers()
     out = agree(pto.parse(text(body, ", %r: index")), x, y, np.int64(1), profile="cpu_sim")["y"]
-    wanted = bits(x, "u2").reshape(-1)
-    wanted[17:20] = 7
-    assert (bits(out, "u2").reshape(-1) == wanted).all()
+    expected = bits(x, "u2").reshape(-1)
+    expected[17:20] = 7
+    assert (bits(out, "u2").reshape(-1) == expected).all()
 
 
 def test_a_window_with_a_pitch_is_seen_through_types_of_its_order_only(agree: Agree) -> None:
@@ -349,9 +349,9 @@ def test_memref_arguments(name: str, agree: Agree) -> None:
     out = agree(pto.parse(program), x, y, np.int64(3), profile="cpu_sim")
     at = offset + pitch * np.arange(4)[:, None] + np.arange(8)
     assert (out["y"].reshape(4, 8) == 2 * x.reshape(-1)[at]).all()
-    wanted = x.reshape(-1).copy()
-    wanted[at] *= 2
-    assert (out["x"].reshape(-1) == wanted).all()
+    expected = x.reshape(-1).copy()
+    expected[at] *= 2
+    assert (out["x"].reshape(-1) == expected).all()
 
 
 def test_a_window_of_constant_sizes_of_a_global_view(agree: Agree) -> None:

@@ -130,14 +130,14 @@ def test_synchronisation_is_read_verified_and_printed_back(name: str) -> None:
 def test_synchronisation_changes_no_value() -> None:
     everything = program("\n".join(IDLE.values()))
     arguments = given()
-    wanted = np.abs(arguments["x"] + arguments["x"])
+    expected = np.abs(arguments["x"] + arguments["x"])
     for target in PROFILE_NAMES:
-        np.testing.assert_array_equal(oracle.run(everything, arguments, profile=target)["y"], wanted)
+        np.testing.assert_array_equal(oracle.run(everything, arguments, profile=target)["y"], expected)
     kernel = pto.compile(everything, profile="a5")
     assert kernel.outputs == ("y",)
     jitted = jax.jit(lambda x: kernel(**{**arguments, "x": x})["y"])
-    np.testing.assert_array_equal(np.asarray(jitted(arguments["x"])), wanted)
-    np.testing.assert_array_equal(np.asarray(kernel.eager(**arguments)["y"]), wanted)
+    np.testing.assert_array_equal(np.asarray(jitted(arguments["x"])), expected)
+    np.testing.assert_array_equal(np.asarray(kernel.eager(**arguments)["y"]), expected)
 
 
 # --- The modes of f32 multiplications: one state, from where it is set ---------------------------------
@@ -247,5 +247,5 @@ NUMBERED = (
 @pytest.mark.parametrize("name", NUMBERED)
 def test_the_number_of_a_flag_may_be_a_value(name: str) -> None:
     arguments, text = given(), program(IDLE[name].rpartition(",")[0] + ", %n")
-    wanted = np.abs(arguments["x"] + arguments["x"])
-    np.testing.assert_array_equal(oracle.run(text, arguments, profile="a5")["y"], wanted)
+    expected = np.abs(arguments["x"] + arguments["x"])
+    np.testing.assert_array_equal(oracle.run(text, arguments, profile="a5")["y"], expected)

@@ -73,12 +73,12 @@ def test_parts_of_a_trace_are_computed_from_what_they_need(form: str, numbers: b
     for n in map(np.int32, (0, 2, 7)):
         traced = jax.make_jaxpr(FORMS[form])(x, n)
         results = FORMS[form](jnp.asarray(x), jnp.asarray(n))
-        wanted = [part == numbers for part in (0, 1) for _ in jax.tree.leaves(results[part])]
-        needed = judged_calls.inputs(traced.jaxpr, wanted)
+        expected = [part == numbers for part in (0, 1) for _ in jax.tree.leaves(results[part])]
+        needed = judged_calls.inputs(traced.jaxpr, expected)
         assert needed == [False, True] if numbers else needed[0]
         given = [v if used else None for v, used in zip((x, n), needed, strict=True)]
-        parts = jax.jit(lambda *v, t=traced, w=wanted: judged_calls.evaluate(t, v, w))(*given)
-        for part, whole, w in zip(parts, jax.tree.leaves(results), wanted, strict=True):
+        parts = jax.jit(lambda *v, t=traced, w=expected: judged_calls.evaluate(t, v, w))(*given)
+        for part, whole, w in zip(parts, jax.tree.leaves(results), expected, strict=True):
             assert (part is not None) == w
             if w:
                 np.testing.assert_array_equal(part, whole)

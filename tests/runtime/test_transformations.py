@@ -45,8 +45,8 @@ def bits(count: int, *lead: int) -> NDArray[np.float32]:
     return RNG.integers(0, 2**32, (*lead, count), dtype=np.uint64).astype(np.uint32).view(np.float32)
 
 
-def same(got: Any, wanted: Any) -> None:
-    a, b = np.asarray(got), np.asarray(wanted)
+def same(got: Any, expected: Any) -> None:
+    a, b = np.asarray(got), np.asarray(expected)
     assert a.dtype == b.dtype and a.shape == b.shape
     np.testing.assert_array_equal(a.view(np.uint8), b.view(np.uint8))
 
@@ -85,10 +85,10 @@ def test_vmap_over_buffers_scalars_and_valid_sizes(k: pto.Kernel) -> None:
 @pytest.mark.slow
 def test_vmap_with_in_axes(k: pto.Kernel) -> None:
     got = jax.vmap(k, in_axes=(0, None, None, 0, None, 0))(X, Y[0], Z[0], S, 5, COLS)["z"]
-    wanted = [np.asarray(k(X[b], Y[0], Z[0], S[b], 5, COLS[b])["z"]) for b in range(BATCH)]
-    same(got, np.stack(wanted))
+    expected = [np.asarray(k(X[b], Y[0], Z[0], S[b], 5, COLS[b])["z"]) for b in range(BATCH)]
+    same(got, np.stack(expected))
     transposed = jax.vmap(k, in_axes=(1, None, None, 0, None, 0))(X.T, Y[0], Z[0], S, 5, COLS)["z"]
-    same(transposed, np.stack(wanted))
+    same(transposed, np.stack(expected))
 
 
 def test_nested_vmap(k: pto.Kernel) -> None:
@@ -118,27 +118,27 @@ def test_shard_map_over_two_devices(k: pto.Kernel) -> None:
 
 @pytest.mark.slow
 def test_scan_fori_and_while(k: pto.Kernel) -> None:
-    wanted = Z[0]
+    expected = Z[0]
     for b in range(BATCH):
-        wanted = np.asarray(k(X[b], Y[b], wanted, S[b], ROWS[b], COLS[b])["z"])
+        expected = np.asarray(k(X[b], Y[b], expected, S[b], ROWS[b], COLS[b])["z"])
 
     def step(carry: Any, given: Any) -> Any:
         z = k(given[0], given[1], carry, *given[2:])["z"]
         return z, z
 
     last, every = jax.lax.scan(step, jnp.asarray(Z[0]), (X, Y, S, ROWS, COLS))
-    same(last, wanted)
-    same(every[-1], wanted)
+    same(last, expected)
+    same(every[-1], expected)
 
     def body(i: Any, carry: Any) -> Any:
         arrays = [jnp.asarray(a)[i] for a in (X, Y, S, ROWS, COLS)]
         return step(carry, arrays)[0]
 
-    same(jax.jit(lambda z: jax.lax.fori_loop(0, BATCH, body, z))(Z[0]), wanted)
+    same(jax.jit(lambda z: jax.lax.fori_loop(0, BATCH, body, z))(Z[0]), expected)
     looped = jax.lax.while_loop(
         lambda c: c[0] < BATCH, lambda c: (c[0] + 1, body(c[0], c[1])), (0, jnp.asarray(Z[0]))
     )
-    same(looped[1], wanted)
+    same(looped[1], expected)
 
 
 def test_cond_and_switch(k: pto.Kernel) -> None:

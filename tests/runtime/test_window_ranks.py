@@ -86,14 +86,14 @@ def test_a_window_of_another_rank_has_the_elements_of_its_sizes(
     x, y = np.arange(count, dtype=np.float32), np.full(count, -1, np.float32)
     places = np.indices(sizes).reshape(len(sizes), -1) + np.array(offsets)[:, None]
     at = (places * np.array(strides_of(extents))[:, None]).sum(0)
-    wanted = y.copy()
-    wanted[at] = x[at] + 1
+    expected = y.copy()
+    expected[at] = x[at] + 1
     scalars = (*offsets, *sizes) if numbers == "arguments" else ()
     kernel = pto.compile(given)
-    np.testing.assert_array_equal(kernel(x, y, *scalars)["y"], wanted)
+    np.testing.assert_array_equal(kernel(x, y, *scalars)["y"], expected)
     batch = jax.vmap(lambda a: kernel(a, y, *scalars)["y"])(np.stack([x, x + 1]))
-    np.testing.assert_array_equal(batch[0], wanted)
-    np.testing.assert_array_equal(oracle.run(given, (x, y, *scalars))["y"], wanted)
+    np.testing.assert_array_equal(batch[0], expected)
+    np.testing.assert_array_equal(oracle.run(given, (x, y, *scalars))["y"], expected)
     assert not pto.sanitize(given, (x, y, *scalars)).findings
     assert pto.cost(given).lines
 
@@ -130,10 +130,10 @@ def test_branches_hand_on_windows_with_leading_dimensions_and_without(which: boo
         pto.parse(BRANCHES.replace("%one =", "%c128 = arith.constant 128 : index\n  %one =")),
         np.zeros((8, 8, 16)),
     )
-    wanted, y = y.astype(np.float32), y.astype(np.float32)
-    wanted[int(which)] = 1
+    expected, y = y.astype(np.float32), y.astype(np.float32)
+    expected[int(which)] = 1
     for found in (pto.compile(given)(y, 1, which), oracle.run(given, (y, 1, which))):
-        np.testing.assert_array_equal(found["y"], wanted)
+        np.testing.assert_array_equal(found["y"], expected)
 
 
 QUERIES = """
@@ -158,16 +158,16 @@ func.func @k(%y: !pto.ptr<i32>, %x: !pto.ptr<f32>, %two: index) attributes {{pto
 
 
 @pytest.mark.parametrize(
-    ("dims", "dim", "wanted"),
+    ("dims", "dim", "expected"),
     [("1x?x16", "c0", (1, 64)), ("1x?x16", "c1", (2, 16)), ("16", "c0", (16, 1)), ("1x1x?x?", "c1", (1, 64))],
 )
 def test_extents_and_strides_are_counted_from_the_last_dimension(
-    dims: str, dim: str, wanted: tuple[int, int]
+    dims: str, dim: str, expected: tuple[int, int]
 ) -> None:
     given = pto.parse(QUERIES.format(dims=dims, dim=dim))
     arguments = (np.zeros(2, np.int32), np.zeros(64, np.float32), 2)
     for found in (pto.compile(given)(*arguments), oracle.run(given, arguments)):
-        assert tuple(np.asarray(found["y"])) == wanted
+        assert tuple(np.asarray(found["y"])) == expected
 
 
 BLOCKS = """

@@ -104,9 +104,9 @@ def test_every_pair_of_one_byte_floats_rounds_once_to_nearest_even(d: str, profi
     got = words(pto.ops.tadd(t, u, profile=profile))
     with np.errstate(all="ignore"):
         exact = a.view(kind).astype(np.float64) + b.view(kind).astype(np.float64)
-    wanted = encode(exact, kind)
-    nan = np.isnan(exact) | np.isnan(wanted.view(kind).astype(np.float64))
-    np.testing.assert_array_equal(got[~nan], wanted[~nan])
+    expected = encode(exact, kind)
+    nan = np.isnan(exact) | np.isnan(expected.view(kind).astype(np.float64))
+    np.testing.assert_array_equal(got[~nan], expected[~nan])
     np.testing.assert_array_equal(got[nan], pto.dtype(d).canonical_nan)
 
 

@@ -162,18 +162,18 @@ def engine_and_interpreter(profile: str) -> Iterator[tuple[str, Array, Array]]:
         tiles = {n: pto.tile(t.data, type=t.type, valid=regions[n]) for n, t in given.items()}
         got = kernel_(**tiles)
         reference = {n: Tile(t.type, t.data, *regions[n]) for n, t in given.items()}
-        wanted = oracle.run(program, reference, profile=profile)
+        expected = oracle.run(program, reference, profile=profile)
         for name in cases:
             words = np.asarray(got[f"d_{name}"].words)
-            yield f"{name} {rows}x{cols}", words, wanted[f"d_{name}"].data
+            yield f"{name} {rows}x{cols}", words, expected[f"d_{name}"].data
 
 
 @pytest.mark.slow
 def test_the_engine_gives_the_bits_of_the_interpreter_on_all_profiles() -> None:
     by_profile = [list(engine_and_interpreter(p)) for p in PROFILES]
-    for (what, got, wanted), *others in zip(*by_profile, strict=True):
+    for (what, got, expected), *others in zip(*by_profile, strict=True):
         d = what.split("_")[0]
-        same(got, wanted.view(NUMPY[d]))
+        same(got, expected.view(NUMPY[d]))
         for _, other, _ in others:
             np.testing.assert_array_equal(got, other, what)
 

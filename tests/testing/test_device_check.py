@@ -88,10 +88,10 @@ def test_a_crash_is_a_failure_of_its_operation_only(monkeypatch: pytest.MonkeyPa
 def test_nan_bits_are_counted_but_no_difference() -> None:
     found = Outcome()
     quiet, other, one = 0x7FC00000, 0xFFC00001, 0x3F800000
-    wanted = np.array([quiet, quiet, one, one], np.uint32)
-    found.compare("dst", F32, np.array([quiet, other, one, one + 1], np.uint32), wanted, ulp=1)
+    expected = np.array([quiet, quiet, one, one], np.uint32)
+    found.compare("dst", F32, np.array([quiet, other, one, one + 1], np.uint32), expected, ulp=1)
     assert (found.nan, found.nan_bits, found.different, found.ulp) == (2, 1, 0, 1)
-    found.compare("dst", F32, np.array([quiet, other, one, one + 1], np.uint32), wanted)
+    found.compare("dst", F32, np.array([quiet, other, one, one + 1], np.uint32), expected)
     assert found.different == 1 and found.failures[0].endswith(
         "first (3,): 0x3f800001 (1.0000001192092896), wanted 0x3f800000 (1.0)"
     )

@@ -147,8 +147,8 @@ def test_a_wrong_sort_gives_another_order(right: str, wrong: str) -> None:
     given, text = _pairs(), PAIRS.replace(right, wrong)
     assert text != PAIRS
     ordered, places = (r.reshape(6, 2) for r in _results(SORT, text, given))
-    wanted = np.sort(given, 1), np.argsort(given, 1, kind="stable")
-    assert not (np.array_equal(ordered, wanted[0]) and np.array_equal(places, wanted[1]))
+    expected = np.sort(given, 1), np.argsort(given, 1, kind="stable")
+    assert not (np.array_equal(ordered, expected[0]) and np.array_equal(places, expected[1]))
 
 
 def test_a_sort_without_its_kernel_and_one_that_reads_elsewhere_are_refused() -> None:
@@ -236,17 +236,17 @@ def _factors() -> tuple[NDArray[np.int8], NDArray[np.int8], list[NDArray[np.uint
 def test_products_of_integers_are_sums_as_they_lie(order: str) -> None:
     x, y, given = _factors()
     total, workspace = product(_call(order), _KINDS, given)
-    wanted = x.astype(np.int32) @ y.astype(np.int32)
-    stored = wanted if order == "2,1,0" else wanted.swapaxes(1, 2)
+    expected = x.astype(np.int32) @ y.astype(np.int32)
+    stored = expected if order == "2,1,0" else expected.swapaxes(1, 2)
     np.testing.assert_array_equal(total.view(np.int32), stored.reshape(-1))
     assert workspace.nbytes == 64
 
 
 def test_a_product_of_other_numbers_is_another() -> None:
     x, y, given = _factors()
-    wanted = (x.astype(np.int32) @ y.astype(np.int32)).reshape(-1)
+    expected = (x.astype(np.int32) @ y.astype(np.int32)).reshape(-1)
     for kinds in (["u8[2,3,5]{2,1,0}", _KINDS[1]], [_KINDS[0], "s8[2,5,4]{2,1,0}"]):
-        assert not np.array_equal(product(_call(), kinds, given)[0].view(np.int32), wanted)
+        assert not np.array_equal(product(_call(), kinds, given)[0].view(np.int32), expected)
 
 
 @pytest.mark.parametrize(

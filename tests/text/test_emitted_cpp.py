@@ -443,10 +443,10 @@ def test_a_kernel_executes_alike_in_the_engine_and_the_interpreter() -> None:
     program = read(body)
     x = np.arange(256, dtype=np.float32)
     out = pto.compile(program)(x, np.zeros(256, np.float32), np.zeros(1, np.int32), 3, 0)["v2"]
-    wanted = x
+    expected = x
     for _ in range(3):
-        wanted = wanted * np.float32(0.333333343)
-    np.testing.assert_array_equal(np.asarray(out).ravel(), wanted)
+        expected = expected * np.float32(0.333333343)
+    np.testing.assert_array_equal(np.asarray(out).ravel(), expected)
     assert not [d for d in pto.verify(program, level=3) if d.severity == "error"]
 
 

@@ -76,12 +76,12 @@ def test_a_call_is_read_as_the_operation_it_was_written_for(instruction: Instruc
         if "__builtin_bit_cast" in text or intrinsics.needs_scratch(call):
             continue
         got = read(call, text)
-        wanted = bind(instruction, op)
+        expected = bind(instruction, op)
         assert got.name == op.name, text
         assert {n: v.name for n, v in bind(instruction, got).values.items()} == {
-            n: v.name for n, v in wanted.values.items()
+            n: v.name for n, v in expected.values.items()
         }, text
         kept = {a.name for a in instruction.attributes if not a.of_layout}
         assert {n: v for n, v in bind(instruction, got).attrs.items() if n in kept} == {
-            n: v for n, v in wanted.attrs.items() if n in kept
+            n: v for n, v in expected.attrs.items() if n in kept
         }, text

@@ -32,14 +32,14 @@ def overloads(instruction: Instruction) -> Iterator[tuple[list[int], list[str]]]
     """The sizes of the segments and the operands of every overload that the generic form has."""
     parts = segments_of(instruction)
     for form in instruction.forms:
-        wanted = {*form, *(o.name for o in instruction.destinations_of(form))}
+        expected = {*form, *(o.name for o in instruction.destinations_of(form))}
         sizes, names = [], list[str]()
         for i, part in enumerate(parts):
             later = {n for p in parts[i + 1 :] for n in p.operands}
-            held = [n for n in part.operands if n in wanted - later]
+            held = [n for n in part.operands if n in expected - later]
             sizes.append(len(held))
             names += held
-        if set(names) == wanted:
+        if set(names) == expected:
             yield sizes, names
 
 

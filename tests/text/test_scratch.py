@@ -53,9 +53,9 @@ def test_quantisation_with_scratch_behind_its_destination(offset: bool) -> None:
     assert bare != program
     x = np.linspace(-70, 70, 256, dtype=np.float32).reshape(8, 32)
     y = np.zeros((8, 32), np.int8)
-    wanted = pto.compile(bare, "a5", warn=not offset)(x, y)["y"]
-    np.testing.assert_array_equal(pto.compile(program, "a5", warn=not offset)(x, y)["y"], wanted)
-    np.testing.assert_array_equal(pto.oracle.run(program, (x, y), profile="a5")["y"], wanted)
+    expected = pto.compile(bare, "a5", warn=not offset)(x, y)["y"]
+    np.testing.assert_array_equal(pto.compile(program, "a5", warn=not offset)(x, y)["y"], expected)
+    np.testing.assert_array_equal(pto.oracle.run(program, (x, y), profile="a5")["y"], expected)
 
 
 def merge(sources: str) -> str:

@@ -52,13 +52,13 @@ def _text(lines: Iterable[str]) -> str:
     return "\n".join(("func.func @f(%p: !pto.ptr<f32>) {", *_CONSTANTS, *lines, "return", "}"))
 
 
-@pytest.mark.parametrize(("lines", "wanted"), CASES.values(), ids=CASES)
-def test_findings_of_instructions_alike(lines: Iterable[str], wanted: str) -> None:
+@pytest.mark.parametrize(("lines", "expected"), CASES.values(), ids=CASES)
+def test_findings_of_instructions_alike(lines: Iterable[str], expected: str) -> None:
     program = parse(_text(lines))
     found = verify(program, "a5")
     wrong = {d.span.line for d in found if d.severity == "error" and d.span is not None}
     places = [op.span.line for op in program.walk() if op.span is not None and "." not in op.name][:-1]
-    assert "".join("E" if line in wrong else "." for line in places) == wanted
+    assert "".join("E" if line in wrong else "." for line in places) == expected
 
 
 def test_a_legal_instruction_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ def test_what_is_legal_in_one_program_is_judged_anew_where_rules_differ() -> Non
             rules = [d.rule for d in verify(parse(text), name) if d.severity == "error"]
             assert rules == (["types"] if name == "a2a3" else []), name
     convert = f"pto.tcvt ins(%a {{{{rmode = {{}}}}}} : {_T}) outs(%b : {_T})"
-    for mode, wanted in (("#pto<round_mode RINT>", False), ("1", None), ("true", True), ("1", None)):
+    for mode, expected in (("#pto<round_mode RINT>", False), ("1", None), ("true", True), ("1", None)):
         found = verify(parse(_text((*_ALLOCATED, convert.format(mode)))), "a5")
-        if wanted is not None:
-            assert any(d.rule == "attribute-value" for d in found) is wanted, mode
+        if expected is not None:
+            assert any(d.rule == "attribute-value" for d in found) is expected, mode

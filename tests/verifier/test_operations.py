@@ -84,8 +84,8 @@ def test_element_types(check: Check, name: str, dtype: str, legal: str, profile_
 @pytest.mark.parametrize("profile_name", ["cpu_sim", "a2a3", "a5"])
 def test_no_implicit_broadcasting(check: Check, narrow: str, profile_name: str) -> None:
     found = check(dps("tadd", [F32, tile(narrow)], F32), profile_name)
-    wanted = [d for d in found if d.rule == "no-broadcast"]
-    assert [d.operand for d in wanted] == ["src1"] and "no implicit broadcasting" in wanted[0].message
+    expected = [d for d in found if d.rule == "no-broadcast"]
+    assert [d.operand for d in expected] == ["src1"] and "no implicit broadcasting" in expected[0].message
 
 
 def test_valid_regions_may_differ_with_a_warning(check: Check) -> None:

@@ -216,8 +216,8 @@ def test_the_command_line_is_a_device(tmp_path: Path) -> None:
     files = [str(tmp_path / name) for name in (PROGRAM, "inputs.npz", "outputs.npz")]
     assert main.main(["run", files[0], "--inputs", files[1], "--outputs", files[2]]) == 0
     found = load_outputs(tmp_path / "outputs.npz", case)
-    for name, wanted in ORACLE.run(case).outputs.items():
-        assert mismatch(case, name, found.outputs.get(name), wanted, "interpreter") is None
+    for name, expected in ORACLE.run(case).outputs.items():
+        assert mismatch(case, name, found.outputs.get(name), expected, "interpreter") is None
 
 
 def _is_dynamic_bf16(case: Case) -> bool:

@@ -31,8 +31,8 @@ def emit(*arguments: str) -> int:
     return main.main(["emit", *arguments])
 
 
-def same(case: Case, found: Run, wanted: Run) -> None:
-    for name, output in wanted.outputs.items():
+def same(case: Case, found: Run, expected: Run) -> None:
+    for name, output in expected.outputs.items():
         assert mismatch(case, name, found.outputs.get(name), output, "interpreter") is None
 
 
@@ -43,12 +43,12 @@ def test_a_folder_has_the_case_in_both_forms(tmp_path: Path, capsys: pytest.Capt
     assert len(folders) == 6
     for index, folder in enumerate(folders):
         case = generate(3, index, PRESETS["control"])
-        wanted = Oracle().run(case)
+        expected = Oracle().run(case)
         manifest = json.loads((folder / "manifest.json").read_text())
         assert manifest["id"] == case.id and folder.name.endswith(case.id)
-        assert [r["name"] for r in manifest["results"]] == list(wanted.outputs)
-        same(case, load_outputs(folder / "expected.npz", case), wanted)
-        same(case, conversation.load_outputs(folder / "expected", case, wanted.outputs), wanted)
+        assert [r["name"] for r in manifest["results"]] == list(expected.outputs)
+        same(case, load_outputs(folder / "expected.npz", case), expected)
+        same(case, conversation.load_outputs(folder / "expected", case, expected.outputs), expected)
         assert load(folder / "case.pto").attrs == {"pto.target_arch": case.profile.name}
         assert sorted(p.stem for p in (folder / "inputs").iterdir()) == sorted(case.inputs)
         assert not (folder / "case.cpp").exists()
@@ -76,15 +76,15 @@ def _columns(t: object) -> bool:
 
 def test_raw_results_of_another_size_are_no_results(tmp_path: Path) -> None:
     case = generate(3, 0)
-    wanted = Oracle().run(case)
-    conversation.save_outputs(tmp_path, case, wanted)
-    name = next(iter(wanted.outputs))
+    expected = Oracle().run(case)
+    conversation.save_outputs(tmp_path, case, expected)
+    name = next(iter(expected.outputs))
     (tmp_path / f"{name}.bin").write_bytes(b"abc")
     with pytest.raises(DeviceError, match=rf"output {name}: got 3 bytes"):
-        conversation.load_outputs(tmp_path, case, wanted.outputs)
+        conversation.load_outputs(tmp_path, case, expected.outputs)
     (tmp_path / f"{name}.bin").unlink()
     with pytest.raises(DeviceError, match="no such file"):
-        conversation.load_outputs(tmp_path, case, wanted.outputs)
+        conversation.load_outputs(tmp_path, case, expected.outputs)
 
 
 @pytest.mark.slow

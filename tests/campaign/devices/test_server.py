@@ -202,10 +202,10 @@ def test_a_device_dies_with_the_worker_that_is_killed() -> None:
 def test_requests_have_all_results(preset: str) -> None:
     """What the interpreter gives is what a device is asked for, in the arrays that its answer has."""
     for case in (generate(2, index, PRESETS[preset]) for index in range(12)):
-        made, wanted = request(case), Oracle().run(case)
+        made, expected = request(case), Oracle().run(case)
         named = {slot.name for slot in made.results if not slot.name.endswith(".valid")}
-        assert named == set(wanted.outputs)
+        assert named == set(expected.outputs)
         assert program_text(case).encode() in made.message
         run = made.run(bytes(made.size))
-        shapes = {name: (o.dtype, o.words.shape) for name, o in wanted.outputs.items()}
+        shapes = {name: (o.dtype, o.words.shape) for name, o in expected.outputs.items()}
         assert {name: (o.dtype, o.words.shape) for name, o in run.outputs.items()} == shapes

@@ -55,9 +55,9 @@ def test_interrupted_and_killed_campaigns_end_with_the_rows_of_an_uninterrupted_
     assert "--store s.sqlite" in err and err.rstrip().endswith("--resume")
     reported = int(re.findall(r"(\d+) cases: ", out)[0])
     assert kept <= reported < 48 and f"{reported // 10 + (reported % 10 > 3)} different" in out
-    for wanted in (reported + 5, 50):
+    for expected in (reported + 5, 50):
         killed = fuzz.start(*resumed)
-        _wait_for_cases(fuzz.folder / "s.sqlite", wanted, killed)
+        _wait_for_cases(fuzz.folder / "s.sqlite", expected, killed)
         killed.kill()
         killed.communicate()
     assert fuzz(*resumed) == 1

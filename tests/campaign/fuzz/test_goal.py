@@ -55,12 +55,12 @@ def test_programs_are_aimed_at_bins_in_turn(kernels: bool) -> None:
     bins = parse_goal(GOAL, "goal.toml")[:: 6 if kernels else 3]
     source = Aimed(3, (PRESETS["straight"], PRESETS["everything"]), bins, kernels)
     missed = []
-    for index, wanted in enumerate(bins):
+    for index, expected in enumerate(bins):
         case = source.case(index)
         assert (case.seed, case.index) == (3, index)
         assert not [d for d in verify_program(case.program, case.profile) if d.severity == "error"]
-        if not any(map(wanted.has, of_program(case.program))):
-            missed.append(described(wanted))
+        if not any(map(expected.has, of_program(case.program))):
+            missed.append(described(expected))
     # Functions over pointers have no tile without an element.
     assert not [m for m in missed if not (kernels and "empty" in m)], missed
     again = Aimed(3, (PRESETS["straight"], PRESETS["everything"]), bins, kernels)

@@ -80,10 +80,10 @@ def test_a_lap_of_turns_has_every_pair_of_an_operation_and_its_element_types() -
     pairs = select_micro(MICRO).pairs
     assert len(pairs) == sum(map(len, catalogue().values())) > 1500
     lap = -(-len(pairs) // MICRO.turns)
-    wanted = {(s.name, s.shown) for s in pairs if s.types}
+    expected = {(s.name, s.shown) for s in pairs if s.types}
     cells = {cell for case in programs(400)[:lap] for cell in coverage.of_program(case.program)}
     made = {(c.split("|")[0], c.split("|")[1]) for c in cells}
-    assert len(wanted - made) <= 0.02 * len(wanted), sorted(wanted - made)
+    assert len(expected - made) <= 0.02 * len(expected), sorted(expected - made)
 
 
 def test_conversions_have_all_parts_roundings_and_saturations() -> None:
@@ -257,8 +257,8 @@ def found(bug: Bug, seed: int, count: int) -> int | None:
         for index in range(count):
             case = generate(seed, index, MICRO)
             if bug.name in names_of(case):
-                wanted, given = Oracle().run(case).outputs, run(case).outputs
-                if any(mismatch(case, n, given[n], o, "") for n, o in wanted.items()):
+                expected, given = Oracle().run(case).outputs, run(case).outputs
+                if any(mismatch(case, n, given[n], o, "") for n, o in expected.items()):
                     return index
     return None
 

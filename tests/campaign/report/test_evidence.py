@@ -46,16 +46,16 @@ def folder(tmp_path: Path) -> Path:
         "origin": ["k.pto", "tabs became tneg"],
     }
     (made / "report.json").write_text(json.dumps(told))
-    wanted = np.arange(16, dtype=np.float32).reshape(2, 8)
-    wanted[0, 0] = np.nan
-    got = wanted.copy()
+    expected = np.arange(16, dtype=np.float32).reshape(2, 8)
+    expected[0, 0] = np.nan
+    got = expected.copy()
     got.view(np.uint32)[0, 0] ^= 1
     # One element inside of the valid region, one outside.
     got[1, 2], got[1, 5] = 0.5, 7
-    np.savez(made / "inputs.npz", a=wanted, n=np.int32(3))
+    np.savez(made / "inputs.npz", a=expected, n=np.int32(3))
     valid = {"d.valid": np.array([2, 3], np.int32)}
-    np.savez(made / "expected.npz", d=wanted, e=wanted[:1], **valid)
-    np.savez(made / "got.npz", d=got, e=wanted, **valid)
+    np.savez(made / "expected.npz", d=expected, e=expected[:1], **valid)
+    np.savez(made / "got.npz", d=got, e=expected, **valid)
     return made
 
 
@@ -118,8 +118,8 @@ SPOILED: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("region", [[np.nan, 1.0], [-5, -9], [1 << 62, 1 << 62], [[1, 2]], [True, False]])
 def test_regions_that_are_none_show_differences_or_nothing(folder: Path, region: Any) -> None:
-    wanted = np.zeros((2, 8), np.float32)
-    np.savez(folder / "expected.npz", d=wanted, **{"d.valid": np.array(region)})
+    expected = np.zeros((2, 8), np.float32)
+    np.savez(folder / "expected.npz", d=expected, **{"d.valid": np.array(region)})
     found = evidence(folder)
     assert found.missing == "" and all(line.startswith("d") for line in found.differences)
 

@@ -27,9 +27,9 @@ def run(*words: int, name: str = "d", valid: tuple[int, int] = (1, 8)) -> Run:
     return Run({name: Output(F32, filled, valid)})
 
 
-def counted(text: str, wanted: Run, found: Run) -> Histograms:
+def counted(text: str, expected: Run, found: Run) -> Histograms:
     histograms = Histograms()
-    histograms.add_case(case(text), wanted, found)
+    histograms.add_case(case(text), expected, found)
     return histograms
 
 
@@ -50,10 +50,10 @@ def test_buckets_hold_the_distances_they_name() -> None:
 
 
 def test_results_are_counted_where_they_are_valid() -> None:
-    wanted = run(ONE, ONE, NAN, NAN, INF, ONE)
+    expected = run(ONE, ONE, NAN, NAN, INF, ONE)
     found = run(ONE + 1, ONE - 9, NAN + 1, ONE, NAN, ONE)
     found.outputs["d"].words[1] = 77
-    histogram = counted(f"%d = texp %a : {TILE}", wanted, found)["texp", "f32"]
+    histogram = counted(f"%d = texp %a : {TILE}", expected, found)["texp", "f32"]
     assert histogram == Histogram(histogram.counts, nan=2, worst=9)
     assert dict(histogram.counts) == {0: 4, 1: 1, 8: 1}
     assert histogram.elements == 8

@@ -50,9 +50,9 @@ def test_a_folder_says_what_failed(folder: Path) -> None:
     assert (report["seed"], report["index"]) == (outcome.case.seed, outcome.case.index)
     first = report["first"]
     row, col = first["position"]
-    with np.load(folder / EXPECTED) as wanted, np.load(folder / GOT) as found:
+    with np.load(folder / EXPECTED) as expected, np.load(folder / GOT) as found:
         name = first["output"]
-        both = [a[name].view(f"u{a[name].dtype.itemsize}")[row, col] for a in (wanted, found)]
+        both = [a[name].view(f"u{a[name].dtype.itemsize}")[row, col] for a in (expected, found)]
     assert [int(first["expected"], 16), int(first["got"], 16)] == both
     assert (folder / SHRUNK).read_text().count("pto.") - (folder / SHRUNK).read_text().count("!pto.") == 2
 
