@@ -42,7 +42,7 @@ from . import bits
 from .numerics import FORMATS
 from .platforms import by_platform
 from .rules import KEEP_DOUBTS
-from .slicing import as_array, computed_before
+from .slicing import computed_before
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Shaped
@@ -166,4 +166,4 @@ def _search(array: Shaped[Array, "*shape"]) -> tuple[Shaped[Array, "*shape"], Bo
     distance = reduce(lax.min, (lax.bitwise_xor(bits.raw(part), bits.doubt(dtype)) for part in parts))
     while distance.shape[0] % _PARTS == 0:
         distance = reduce(lax.min, jnp.split(distance, _PARTS))
-    return as_array(read, array.dtype), jnp.min(distance) == 0
+    return bits.from_words(read, array.dtype), jnp.min(distance) == 0

@@ -43,6 +43,7 @@ from ..lowering import (
     spans,
     varying_axes,
 )
+from ..lowering.bits import from_words
 from ..lowering.machine.program import ObservedMachine, Observer
 from ..lowering.slicing import as_array, computed_before
 from . import conversion, tiles
@@ -178,7 +179,11 @@ def _axes(prepared: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _buffer(machine: JaxMachine, prepared: Mapping[str, Any], name: str) -> Array:
-    return contents(machine.buffers[name], prepared[name], packed=machine.packed[name])
+    words, source = machine.buffers[name], prepared[name]
+    if machine.semantics.numerics == "fast" and not machine.packed[name]:
+        # Subnormal numbers may become zeros.
+        return from_words(words, np.dtype(source.dtype)).reshape(source.shape)
+    return contents(words, source, packed=machine.packed[name])
 
 
 def contents(words: Array, source: Any, *, packed: bool) -> Array:
