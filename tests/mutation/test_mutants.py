@@ -11,9 +11,10 @@ from tests.mutation.campaign import campaign, verdict
 from tests.mutation.mutants import Mutant, TableError, applied, read_table, table
 
 #: Modules that compute nothing of their own, or that the campaign does not execute: another machine
-#: (``lockstep``), other numerics, large batches (``doubts``, which tests/numerics/test_doubts.py compares).
+#: (``lockstep``), other numerics, large batches (``doubts``, which tests/numerics/test_doubts.py compares),
+#: traces executed by NumPy (``numpy_steps``, which tests/campaign/test_code.py compares).
 _NOTHING_TO_CHANGE = set(
-    "canary doubts lockstep platforms primitives rules scalars machine.block_numbers machine.grid "
+    "canary doubts lockstep numpy_steps platforms primitives rules scalars machine.block_numbers machine.grid "
     "machine.planning machine.ranges machine.pieces machine.ranks".split()
 )
 #: The level below tiles: tests/registers and tests/micro compare its rules with formulas, one by one.
