@@ -533,7 +533,7 @@ def _first_lanes(x: Array | None, shape: tuple[int, int]) -> Array | None:
     return None if x.shape[0] < shape[0] or x.shape[1] < shape[1] else lax.slice(x, (0, 0), shape)
 
 
-def _with_first_lanes(whole: Words, words: Words) -> Words:
+def _with_first_lanes(whole: Words, words: UInt[Array, "_ _"]) -> Words:
     # No update, which XLA may write in place while it computes the words from others of the whole.
     margins = [(0, n - m, 0) for n, m in zip(whole.shape, words.shape, strict=True)]
     axes = [axis for axis, margin in enumerate(margins) if margin[1]]
