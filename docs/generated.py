@@ -215,6 +215,7 @@ _TARGETS = {"fast": 1.5, "exact": 4.0}
 _IN_WORDS = {"tmul tadd": "tmul, then tadd", "chain of 8": "a chain of 8 instructions"}
 #: Tables below that of the kernels: their title, and the end or the beginning of their rows' names.
 _FURTHER = (
+    ("Kernels whose sizes are known when they are compiled", re.compile(r"(.*) over jnp, sizes known")),
     ("One instruction, exact over fast numerics", re.compile(r"exact / fast, (.*)")),
     ("Share of the copy bandwidth, load to store", re.compile(r"(add_relu_convert (?:exact|fast))")),
     ("Cost of a call over a call of a jitted jnp function", re.compile(r"(call of .*)")),
