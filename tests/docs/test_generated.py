@@ -171,7 +171,7 @@ def test_the_gallery_has_a_page_with_three_pictures_for_each_example(generated: 
         assert f":link: gallery/{name}\n" in files["gallery/cards.md"]
         assert f"`pto-jax run --example {name}`" in files["gallery/cards.md"]
     page = files["gallery/rmsnorm.md"]
-    assert "a2a3 | 4 blocks | vec 49 of 192 KiB | time over jnp: fast " in page
+    assert "a2a3 | 12 instructions | 4 blocks | vec 49 of 192 KiB | time over jnp: fast " in page
 
 
 def test_generated_folders_are_ignored(generated: ModuleType) -> None:
