@@ -292,7 +292,7 @@ class Batched:
         lanes = [{n: for_engine(i) for n, i in call.inputs.items()} for call in calls]
         with x64():
             batch = {n: _stacked([x[n] for x in lanes]) if axes[n] == 0 else lanes[0][n] for n in axes}
-            run = jax.vmap(lambda values: kernel(**values), in_axes=(axes,))
+            run = jax.vmap(lambda values: kernel(**values), in_axes=(axes,), axis_size=LANES)
             results = jax.device_get(executed(self.code, run, batch))
             each = [jax.tree.map(lambda x, lane=lane: x[lane], results) for lane in range(LANES)]
         runs = [of_engine(call, *result) for call, result in zip(calls, each, strict=True)]

@@ -14,13 +14,15 @@ from jax import lax
 
 from pto_jax.cases.code import CODES, Code, executed
 from pto_jax.cases.comparison import compare_case
-from pto_jax.cases.targets import Oracle
+from pto_jax.cases.targets import Batched, Oracle
 from pto_jax.devices.machines import machine
 from pto_jax.errors import ArgumentError
 from pto_jax.generate.options import MICRO, STRAIGHT
-from pto_jax.generate.programs import generate
+from pto_jax.generate.programs import Case, generate
 from pto_jax.lowering.bits import x64
 from pto_jax.lowering.platforms import by_platform
+from pto_jax.profiles import A2A3
+from pto_jax.text import parse
 
 
 def doubled_until_large(x: Any) -> Any:
@@ -86,3 +88,17 @@ def test_names_say_the_code() -> None:
         machine("jit:numpy:o0")
     with pytest.raises(ArgumentError, match="o1 after jit; allowed: o0 numpy cuda cpu_sim a2a3 a5"):
         machine("jit:o1")
+
+
+def test_a_case_without_inputs_is_executed_in_batches() -> None:
+    tile = "!pto.tile_buf<vec, 1x8xi32>"
+    program = parse(
+        f"""func.func @k() attributes {{pto.entry}} {{
+          %a = pto.alloc_tile : {tile}
+          %c = arith.constant 1 : i32
+          pto.texpands ins(%c : i32) outs(%a : {tile})
+          return
+        }}"""
+    )
+    case = Case("1", 1, 0, A2A3, program, {}, {})
+    assert compare_case(case, Oracle(), Batched()).kind == "undefined"
