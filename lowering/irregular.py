@@ -211,8 +211,8 @@ def _thistogram(c: Context, inputs: Inputs) -> Outputs:
     index = source(c, inputs, "idx", (max(filters.rows, needed), filters.cols))
     passed = iota(src.shape, 1) < v_col
     for number in range(counted + 1, highest + 1):
-        expected = index[:needed, :1] if src.dtype.bits == 16 else index[highest - number, 0]
-        passed = passed & (_byte(words, number) == lax.convert_element_type(expected, np.int32))
+        key = index[:needed, :1] if src.dtype.bits == 16 else index[highest - number, 0]
+        passed = passed & (_byte(words, number) == lax.convert_element_type(key, np.int32))
     value = jnp.where(passed, _byte(words, counted), np.int32(_BINS))
     below = value[:, :, None] <= iota((1, 1, _BINS), 2)
     counts = jnp.sum(lax.convert_element_type(below, _U32), axis=1, dtype=_U32)

@@ -459,10 +459,11 @@ def _tmrgsort(c: Context, inputs: Inputs) -> Outputs:
     new = jnp.where(written, fit(row, (1, t.cols), d.word.type(0)), old[:1])
     result: Outputs = {"dst": jnp.concatenate([new, old[1:]])}
     whole = not several and t == c.tile("src0") and _is_row(c, "dst", "src0")
-    order_of = lanes(inputs, "src0").row if whole else None
-    record = order_of.merged(scalar(inputs, "blockLen")) if isinstance(order_of, SortedRow) else None
-    if record is not None:
-        result = {"dst": Result(jnp.where(record.certain, record.first(t.cols), result["dst"]), row=record)}
+    source_row = lanes(inputs, "src0").row if whole else None
+    merged_row = source_row.merged(scalar(inputs, "blockLen")) if isinstance(source_row, SortedRow) else None
+    if merged_row is not None:
+        words = jnp.where(merged_row.certain, merged_row.first(t.cols), result["dst"])
+        result = {"dst": Result(words, row=merged_row)}
     if several:
         counts = jnp.pad(lengths, (0, len(_LISTS) - len(names)))
         result["executed"] = lax.convert_element_type(counts, np.uint16)

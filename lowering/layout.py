@@ -127,8 +127,8 @@ def extracted(c: Context, inputs: Inputs) -> Words:
         for name, extent, box in (("indexRow", rows, channels), ("indexCol", line, BOX_IMAGES))
     )
     grid = (t.rows // channels, t.cols // BOX_IMAGES)
-    expected = (row + iota(grid, 0)) * np.int32(line) + col + iota(grid, 1)
-    words = boxes.at[expected].get(mode="fill", fill_value=all_ones(src.dtype))
+    number = (row + iota(grid, 0)) * np.int32(line) + col + iota(grid, 1)
+    words = boxes.at[number].get(mode="fill", fill_value=all_ones(src.dtype))
     window = words.transpose(0, 3, 1, 2).reshape(t.shape)
     row, col = (
         (n + np.int32(box - 1)) // np.int32(box) * np.int32(box)

@@ -98,15 +98,15 @@ def apart(
     """
     if size is None or isinstance(size, int) or expected() != "cpu":
         return code(words)
-    result = jax.eval_shape(code, words)
+    shape = jax.eval_shape(code, words)
 
     def never(words: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
         # Derived from an input: shard_map tracks over which axes results vary.
-        some = lax.convert_element_type(words.reshape(-1)[0], result.dtype)
-        return lax.broadcast(some, result.shape)
+        some = lax.convert_element_type(words.reshape(-1)[0], shape.dtype)
+        return lax.broadcast(some, shape.shape)
 
-    branch: Array = lax.cond(lax.ge(size, np.int32(0)), code, never, words)
-    return branch
+    result: Array = lax.cond(lax.ge(size, np.int32(0)), code, never, words)
+    return result
 
 
 def by_platform(

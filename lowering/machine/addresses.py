@@ -185,6 +185,6 @@ def reach(
     """The first and the last of some positions; the last one is less where there is none."""
     limits = np.iinfo(np.int64)
     positions = jnp.asarray(where, np.int64)
-    step = jnp.broadcast_to(moved, positions.shape)
-    first = jnp.min(positions, initial=limits.max, where=step)
-    return first, jnp.max(positions, initial=limits.min, where=step)
+    mask = jnp.broadcast_to(moved, positions.shape)
+    first = jnp.min(positions, initial=limits.max, where=mask)
+    return first, jnp.max(positions, initial=limits.min, where=mask)

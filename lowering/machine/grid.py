@@ -171,8 +171,8 @@ def _is_address(op: Op) -> bool:
 def _placed(execution: Execution, view: View) -> Window:
     """The window of a view with all dimensions that the layout of the transfer has."""
     conv = (o.type.conv for o in execution.operands.values() if isinstance(o, TileRef) and o.type.conv)
-    layout_name = execution.attrs.get("layout")
-    layout = layout_name if isinstance(layout_name, GlobalLayout) else view.layout
+    attribute = execution.attrs.get("layout")
+    layout = attribute if isinstance(attribute, GlobalLayout) else view.layout
     return Window.of(view, layout or next((c.layout for c in conv), None), flat=True)
 
 

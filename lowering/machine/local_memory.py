@@ -375,17 +375,17 @@ def execute(
     load_rules()
     operation = find_micro(op.name)
     values = operation.values(op) if operation is not None else {}
-    values_of = {name: _given(machine, op, call, name, o, values.get(name)) for name, o in operands.items()}
+    arguments = {name: _given(machine, op, call, name, o, values.get(name)) for name, o in operands.items()}
     if op.name in RULES:
-        words = (v.word if isinstance(v, Number) else v for v in values_of.values())
+        words = (v.word if isinstance(v, Number) else v for v in arguments.values())
         results = computed(call, machine.semantics, *words)
     elif op.name in MEMORY_RULES:
-        results = _moved(op, call, machine, values_of)
+        results = _moved(op, call, machine, arguments)
     else:
         message = "is not executed by this version"
         raise NotExecutableError(op.error("executable", message))
     if operation is not None and operation.squeezes:
-        Special(machine)["SQZN"] = _squeezed(call, values_of[operation.squeezes])
+        Special(machine)["SQZN"] = _squeezed(call, arguments[operation.squeezes])
     return tuple(_result(v, words) for v, words in zip(op.results, results, strict=False))
 
 

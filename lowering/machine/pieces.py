@@ -159,12 +159,12 @@ class Buffers(dict[str, Any]):
 
     def gathered(self, names: Sequence[str], dtype: np.dtype[Any]) -> Array:
         """The elements of some buffers behind one another, as numbers of a type."""
-        moved = moved_as(from_numpy(dtype))
+        kind = moved_as(from_numpy(dtype))
         runs = [*merged([run for name in names for run in self.runs_of(name)])]
         size = row_size(runs)
         if size is None:
-            return as_array(_joined([run.source.numbers(run.first, run.count, moved) for run in runs]), dtype)
-        rows = [run.source.rows(run.first // size, run.count // size, size, moved) for run in runs]
+            return as_array(_joined([run.source.numbers(run.first, run.count, kind) for run in runs]), dtype)
+        rows = [run.source.rows(run.first // size, run.count // size, size, kind) for run in runs]
         return as_array(jnp.concatenate(rows).reshape(-1), dtype)
 
 

@@ -396,10 +396,10 @@ class TileMemory:
         self.one_by_one()
         if isinstance(ref.storage, Choice):
             choices = [self.words(with_storage(ref, option)) for option in ref.storage.options]
-            form = choices[0]
+            result = choices[0]
             for i, words in enumerate(choices[1:], 1):
-                form = jnp.where(ref.storage.index == i, words, form)
-            return form
+                result = jnp.where(ref.storage.index == i, words, result)
+            return result
         if isinstance(ref.storage, Carried):
             return ref.storage.words
         if isinstance(ref.storage, Window):

@@ -221,9 +221,9 @@ def too_many_calls(program: Program) -> Diagnostic | None:
         return counts[name]
 
     for function in program.functions:
-        made_calls = count(function.name, ())
-        if made_calls > MOST_CALLS:
-            message = f"an execution of @{function.name} makes {made_calls} calls; allowed: {MOST_CALLS}"
+        number = count(function.name, ())
+        if number > MOST_CALLS:
+            message = f"an execution of @{function.name} makes {number} calls; allowed: {MOST_CALLS}"
             return Diagnostic("error", message, function.span, "call", rule="limits")
     return None
 

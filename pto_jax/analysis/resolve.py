@@ -332,15 +332,15 @@ def _is_integer(value: Value) -> bool:
     return isinstance(value.type, ScalarType) and not value.type.dtype.is_float and value.type.dtype.bits > 1
 
 
-def _core_number(expected: Value) -> list[Op]:
+def _core_number(result: Value) -> list[Op]:
     """Operations that make a value the number of the vector core."""
     asks = next(i.name for i in isa.instructions().values() if i.traits.launch == "subblock")
-    if expected.type == ScalarType(I64):
-        return [Op(asks, results=(expected,))]
-    number = Value(f"{expected.name}_i64", ScalarType(I64))
-    assert isinstance(expected.type, ScalarType)
-    cast = "arith.index_cast" if expected.type.dtype.kind == "index" else "arith.trunci"
-    return [Op(asks, results=(number,)), Op(cast, ins=(number,), results=(expected,))]
+    if result.type == ScalarType(I64):
+        return [Op(asks, results=(result,))]
+    number = Value(f"{result.name}_i64", ScalarType(I64))
+    assert isinstance(result.type, ScalarType)
+    cast = "arith.index_cast" if result.type.dtype.kind == "index" else "arith.trunci"
+    return [Op(asks, results=(number,)), Op(cast, ins=(number,), results=(result,))]
 
 
 def _name(program: Program, parts: Sequence[Function]) -> str:

@@ -310,8 +310,8 @@ def call(function: Any, *args: Any, results: Any = ()) -> Any:
         fail(f"got {len(args)} argument(s) of @{name}", place.span, allowed=f"{len(types)}: {expected}",
              instruction="call")  # fmt: skip
     ins = [_argument(name, i, value, t) for i, (value, t) in enumerate(zip(args, types, strict=True))]
-    wanted_types = results if isinstance(results, list | tuple) else (results,)
-    result_types = callee.results if callee is not None else tuple(as_type(t) for t in wanted_types)
+    outputs = results if isinstance(results, list | tuple) else (results,)
+    result_types = callee.results if callee is not None else tuple(as_type(t) for t in outputs)
     node = Node("call", ins, attributes={"callee": Symbol(name)}, span=place.span)
     body.emit(node)
     for i, t in enumerate(result_types):

@@ -166,15 +166,17 @@ def completed(
     spread = [e for a in call.args for e in (a.elts if isinstance(a, ast.Tuple | ast.List) else [a])]
 
     def with_examples(args: Sequence[ast.expr], keywords: Sequence[ast.keyword]) -> _Arguments:
-        named = {k.arg for k in keywords}
-        free = [n for n in names if n not in named]
+        by_name = {k.arg for k in keywords}
+        free = [n for n in names if n not in by_name]
         missing = [n for n in free[len(args) :] if n in required]
         values = examples(args, keywords)
         extra = [ast.parse(values[n], mode="eval").body for n in missing if n in values]
-        if len(extra) != len(missing) or (extra and not named and free[len(args) :][: len(extra)] != missing):
+        if len(extra) != len(missing) or (
+            extra and not by_name and free[len(args) :][: len(extra)] != missing
+        ):
             return args, keywords
         added = [ast.keyword(n, v) for n, v in zip(missing, extra, strict=True)]
-        return ([*args, *extra], keywords) if not named else (args, [*keywords, *added])
+        return ([*args, *extra], keywords) if not by_name else (args, [*keywords, *added])
 
     candidates: Iterator[_Arguments] = chain(
         [([*call.args, *placed], exact)] if incomplete else [],

@@ -206,14 +206,14 @@ class _Maker:
         assert isinstance(i.type, _Views)
         shape = i.words.shape
         self.inputs[name] = Input(ir.PtrType(i.type.dtype), i.words.reshape(-1))
-        expected = ir.Value(f"{self.prefix}_{name}", i.type)
+        view = ir.Value(f"{self.prefix}_{name}", i.type)
         if isinstance(i.type, ir.TensorViewType):
-            self.before += self._views(name, expected, shape)
-            return expected
+            self.before += self._views(name, view, shape)
+            return view
         whole = ir.Value(f"{self.prefix}_{name}_all", ir.TensorViewType(shape, i.type.dtype))
         self.before += self._views(name, whole, shape)
-        self.before += self._part(whole, expected, shape)
-        return expected
+        self.before += self._part(whole, view, shape)
+        return view
 
     def _tile(self, name: str, i: Input, *, stored: bool) -> ir.Value:
         """A tile that is loaded from a pointer, and stored to it at the end."""

@@ -52,13 +52,13 @@ class Mutated:
 
 def mutated(program: ir.Program, profile: Profile, rng: random.Random) -> Mutated:
     """A program with one to :data:`MOST` mutations; with fewer, or none, where no other is legal."""
-    expected, result = rng.randint(1, MOST), Mutated(program, ())
+    count, result = rng.randint(1, MOST), Mutated(program, ())
     mutations = (*_MUTATIONS, *_ORDERS) if any(_orders(program)) else _MUTATIONS
-    for _ in range(expected * TRIES):
+    for _ in range(count * TRIES):
         tried = _tried(rng.choice(mutations), result.program, profile, rng)
         if tried is not None and tried[0] != program:
             result = Mutated(tried[0], (*result.changes, tried[1]))
-            if len(result.changes) == expected:
+            if len(result.changes) == count:
                 break
     return result
 

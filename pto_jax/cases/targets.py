@@ -105,28 +105,28 @@ def type_of(case: Case, name: str) -> Buffer | VectorType:
     return t
 
 
-def mismatch(case: Case, name: str, output: Output | None, target: Output, by: str) -> Mismatch | None:
+def mismatch(case: Case, name: str, output: Output | None, reference: Output, by: str) -> Mismatch | None:
     """How a result differs from the wanted one, which a machine called ``by`` gave; None when it is equal.
 
     NaNs are equal to each other; results with an ULP bound may differ by it.
     """
     if output is None:
         return Mismatch(name, f"{name}: no such output, {by} has one")
-    if output.valid != target.valid:
-        return Mismatch(name, f"{name}: valid region {output.valid}, {by}: {target.valid}")
-    if output.words.shape != target.words.shape:
-        return Mismatch(name, f"{name}: shape {output.words.shape}, {by}: {target.words.shape}")
+    if output.valid != reference.valid:
+        return Mismatch(name, f"{name}: valid region {output.valid}, {by}: {reference.valid}")
+    if output.words.shape != reference.words.shape:
+        return Mismatch(name, f"{name}: shape {output.words.shape}, {by}: {reference.words.shape}")
     bound = case.ulp.get(name, 0)
-    if bound == UNBOUNDED or np.array_equal(output.words, target.words):
+    if bound == UNBOUNDED or np.array_equal(output.words, reference.words):
         return None
     rule = manifest.Rule(bound)
-    comparison = compare.compare_words(name, target.dtype, target.words, output.words, rule)
+    comparison = compare.compare_words(name, reference.dtype, reference.words, output.words, rule)
     if comparison.equal:
         return None
     first = comparison.first
     if first is None:
         return Mismatch(name, f"{name}: {comparison.reason}", comparison)
-    at = tuple(int(i) for i in np.unravel_index(first.index, target.words.shape))
+    at = tuple(int(i) for i in np.unravel_index(first.index, reference.words.shape))
     expected, actual = first.bits
     count = f"{comparison.different} of {comparison.elements} elements differ"
     return Mismatch(name, f"{name}: {count}, first {at}: {actual}, {by}: {expected}", comparison)

@@ -364,12 +364,12 @@ def _run(args: argparse.Namespace) -> int:
     _require_program(args)
     watching = args.trace is not None or args.stop is not None
     watch = options.Watch(args.trace, args.trace_limit, args.trace_lanes, args.stop) if watching else None
-    chosen_options = options.of_command(options.RunOptions, args, watch=watch, **rank_options.given(args))
-    on_ranks = chosen_options.ranks is not None or rank_options.is_plan(chosen_options.file)
-    on_ranks = on_ranks or chosen_options.example in ON_RANKS
+    run_options = options.of_command(options.RunOptions, args, watch=watch, **rank_options.given(args))
+    on_ranks = run_options.ranks is not None or rank_options.is_plan(run_options.file)
+    on_ranks = on_ranks or run_options.example in ON_RANKS
     if not on_ranks:
         rank_options.require_ranks(args, schedule=None, moves="issue", sync="auto")
-    (ranks.run if on_ranks else run)(chosen_options)
+    (ranks.run if on_ranks else run)(run_options)
     return options.ACCEPTED
 
 

@@ -80,7 +80,7 @@ def estimate(  # noqa: PLR0913 - keywords
     >>> str(estimate("tcvt", "f32", 16, 64, model="fit"))
     'no data (fit): fit has no figure for tcvt'
     """
-    figures = model_called(model)
+    cost_model = model_called(model)
     if layout not in _LAYOUTS:
         raise errors.ArgumentError(f"unknown layout {layout!r}", allowed=", ".join(_LAYOUTS))
     work = Work(
@@ -99,7 +99,7 @@ def estimate(  # noqa: PLR0913 - keywords
         lists,
         None if source is None else dtype_called(source),
     )
-    return figure_of(figures, work, None if profile is None else profiles.profile(profile))
+    return figure_of(cost_model, work, None if profile is None else profiles.profile(profile))
 
 
 def cycles(  # noqa: PLR0913 - keywords

@@ -232,16 +232,16 @@ def cost(
     (2575, 'doc_formula')
     """
     selected = api.resolve_profile(program, profile)
-    figures = model_called(model, selected)
+    cost_model = model_called(model, selected)
     program = with_entry(program)
     function = entries.select_entry(program, entry)
     unknown = sorted(set(arguments or ()) - {value.name for value in function.args})
     if unknown:
         names = ", ".join(value.name for value in function.args) or "none"
         raise errors.ArgumentError(f"@{function.name}: got the argument {', '.join(unknown)}", allowed=names)
-    walk = _Walk(resolve(program, selected), figures, selected)
+    walk = _Walk(resolve(program, selected), cost_model, selected)
     lines = walk.function(function, Entered(tuple((arguments or {}).items())), 1, ())
-    return CostReport(figures.name, selected.name, tuple(lines), tuple(walk.notes))
+    return CostReport(cost_model.name, selected.name, tuple(lines), tuple(walk.notes))
 
 
 @dataclass

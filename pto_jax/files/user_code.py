@@ -227,8 +227,8 @@ def argument(name: str, position: int | None = None, otherwise: str | None = Non
     return ast.unparse(tree) if atom else f"({ast.unparse(tree)})"
 
 
-def call_with(extra: int, expected: int) -> str:
-    """The user's call with ``expected`` positional arguments for ``extra``: the last one again, or fewer.
+def call_with(extra: int, count: int) -> str:
+    """The user's call with ``count`` positional arguments for ``extra``: the last one again, or fewer.
 
     "" where the call is not to be had.
     """
@@ -236,7 +236,7 @@ def call_with(extra: int, expected: int) -> str:
     call = written.tree if written is not None else None
     if not isinstance(call, ast.Call) or len(call.args) != extra or not extra:
         return ""
-    args = (call.args + [call.args[-1]] * expected)[:expected]
+    args = (call.args + [call.args[-1]] * count)[:count]
     return ast.unparse(ast.Call(call.func, args, call.keywords))
 
 

@@ -241,18 +241,18 @@ class MicroSelection:
 @lru_cache(maxsize=64)
 def select_micro(options: Options) -> MicroSelection:
     """What kernels of some options have."""
-    expected = {
+    by_name = {
         name: kept
         for name, samples in catalogue().items()
         if (not options.only or name in options.only)
         and (kept := tuple(s for s in samples if _fits(s, options)))
     }
     factors = dict(options.factors)
-    weights = {name: factors.get(name, 1.0) for name in expected}
-    names = tuple(n for n in expected if weights[n] > 0)
-    pairs = [s for name in sorted(names) for s in expected[name]]
+    weights = {name: factors.get(name, 1.0) for name in by_name}
+    names = tuple(n for n in by_name if weights[n] > 0)
+    pairs = [s for name in sorted(names) for s in by_name[name]]
     random.Random(0).shuffle(pairs)
-    return MicroSelection(expected, names, tuple(accumulate(weights[n] for n in names)), tuple(pairs))
+    return MicroSelection(by_name, names, tuple(accumulate(weights[n] for n in names)), tuple(pairs))
 
 
 def _fits(sample: MicroSample, options: Options) -> bool:

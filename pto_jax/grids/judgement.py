@@ -352,12 +352,12 @@ def _gains(blocks: Blocks, grid: int, legal: int) -> Iterator[_Gain]:
             yield _Gain(coverage, coverage.elements(now), last + 1, complete=True, added=True)
 
 
-def _least(coverage: Coverage, expected: Flags, low: int, high: int) -> int:
+def _least(coverage: Coverage, cells: Flags, low: int, high: int) -> int:
     """The least number of blocks that cover some cells: more than ``low``, at most ``high``."""
     number = np.arange(coverage.block.max() + 1)
     while high - low > 1:
         middle = (low + high) // 2
-        if (expected & ~coverage.by(number < middle)).any():
+        if (cells & ~coverage.by(number < middle)).any():
             low = middle
         else:
             high = middle

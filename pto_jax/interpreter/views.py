@@ -196,7 +196,7 @@ def _hashfind(interpreter: Interpreter, op: Op, scope: Scope) -> None:
             slot = number("andi", number("addi", hashed, number("index_cast", count, source=INDEX)), last)
             slot = number.index("index_cast", slot, source=I32)
             key = machine.load(op, element(keys, slot), I32)
-            hit, end = (number("cmpi.eq", key, expected, result=I1) for expected in (query, EMPTY))
+            hit, end = (number("cmpi.eq", key, word, result=I1) for word in (query, EMPTY))
             value = number.index("index_cast", machine.load(op, element(values, slot), I32), source=I32)
             takes = number.index("select", hit, searching, 0)
             takes = number("cmpi.ne", takes, 0, source=INDEX, result=I1)

@@ -108,12 +108,10 @@ def names(profile: ProfileName) -> tuple[str, ...]:
     return tuple(i.name for i in declarations if _fits(i) and i.types.get(profile))
 
 
-def one_opcode(
-    name: str, profile: ProfileName, rows: int, cols: int, expected: str, draw: str
-) -> Opcode | None:
+def one_opcode(name: str, profile: ProfileName, rows: int, cols: int, dtype: str, draw: str) -> Opcode | None:
     """One of an instruction's opcodes for tiles of ``rows * cols`` elements, by the hash of ``draw``.
 
-    With operands of element type ``expected`` if it has such; None where it has no opcode. Unlike
+    With operands of element type ``dtype`` if it has such; None where it has no opcode. Unlike
     :func:`catalogue`, it checks few of them.
 
     >>> str(one_opcode("tabs", "a5", 16, 16, "f32", "first"))
@@ -121,7 +119,7 @@ def one_opcode(
     """
     instruction, p = isa.instructions()[name], find_profile(profile)
     variants = _shuffled(_variants(instruction, p), draw)
-    for bound, form in sorted(variants, key=lambda v: all(d.name != expected for d in v[0].values())):
+    for bound, form in sorted(variants, key=lambda v: all(d.name != dtype for d in v[0].values())):
         operands = [*(instruction.operand(n) for n in form), *instruction.destinations_of(form)]
         shapes = ((rows, cols), (rows // 2, cols * 2))
         # Where operands may have several kinds, the first legal arrangement or the second.
@@ -205,15 +203,15 @@ def _typed(
 ) -> Iterator[Opcode]:
     """The opcodes of an overload with given element types: one per legal attribute value."""
     operands = [*(instruction.operand(n) for n in form), *instruction.destinations_of(form)]
-    expected = _arrangements_of(instruction)
+    missing = _arrangements_of(instruction)
     for kinds in _arrangements(operands, bound, shapes):
         legal = [a for a in _attributes(instruction) if _legal(instruction, profile, form, kinds, a)]
         for attributes in legal:
             opcode = _opcode(instruction, profile, form, kinds, attributes)
             if not instruction.ulp.get(opcode.dtype.name):
                 yield opcode
-        expected -= bool(legal)
-        if expected == 0:
+        missing -= bool(legal)
+        if missing == 0:
             return
 
 

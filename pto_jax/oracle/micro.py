@@ -125,18 +125,18 @@ def execute(
     load_rules()
     operation = find_micro(op.name)
     values = operation.values(op) if operation is not None else {}
-    values_in = {name: contents(operand, values.get(name)) for name, operand in operands.items()}
+    arguments = {name: contents(operand, values.get(name)) for name, operand in operands.items()}
     with np.errstate(all="ignore"):
         if op.name in RULES:
-            results = RULES[op.name](call, *values_in.values())
+            results = RULES[op.name](call, *arguments.values())
         elif op.name in MEMORY_RULES:
-            results = MEMORY_RULES[op.name](call, machine.memory_of(op), **values_in)
+            results = MEMORY_RULES[op.name](call, machine.memory_of(op), **arguments)
         else:
             raise not_executable(op, "is not executed by the reference interpreter")
     if operation is not None and operation.squeezes:
         lanes = call.results[0]
         assert isinstance(lanes, Lanes)
-        active = np.count_nonzero(values_in[operation.squeezes][:: 256 // lanes.lanes])
+        active = np.count_nonzero(arguments[operation.squeezes][:: 256 // lanes.lanes])
         machine.special["SQZN"] = active * lanes.dtype.word_bits // 8
     return tuple(result(v, words) for v, words in zip(op.results, results, strict=False))
 

@@ -437,8 +437,8 @@ def _searched(call: MicroCall, words: Array, mask: Array, largest: bool) -> tupl
     d = element(call.types[0])
     filled = np.where(mask, words, neutral(d, largest))
     best = extreme(d, filled, largest)
-    values, expected = decode(filled, d), decode(best, d)
-    return best, (values == expected) | (np.isnan(values) & np.isnan(expected))
+    values, best_values = decode(filled, d), decode(best, d)
+    return best, (values == best_values) | (np.isnan(values) & np.isnan(best_values))
 
 
 @lane_rule("vcmax", "vcmin")

@@ -366,7 +366,7 @@ def _missing(
 
 def _races(entry: _Found, races: Sequence[Finding], numbers: Mapping[int, int]) -> list[Finding]:
     """The findings about the clashes of an edge, first those between its own instructions and pipes."""
-    expected = {(x.number, y.number, f"PIPE_{x.pipe.name}", f"PIPE_{y.pipe.name}") for x, y in entry.clashes}
+    clashes = {(x.number, y.number, f"PIPE_{x.pipe.name}", f"PIPE_{y.pipe.name}") for x, y in entry.clashes}
     one, two = entry.one, entry.two
     own = one.number, two.number, f"PIPE_{one.pipe.name}", f"PIPE_{two.pipe.name}"
     texts = []
@@ -374,7 +374,7 @@ def _races(entry: _Found, races: Sequence[Finding], numbers: Mapping[int, int]) 
         if race.second is not None and len(race.ops) == 2:
             first, second = (numbers.get(id(op), -1) for op in race.ops)
             key = first, second, race.first.pipe, race.second.pipe
-            if key in expected:
+            if key in clashes:
                 texts.append((key != own, key[2:] != own[2:], race))
     return [race for *_, race in sorted(texts, key=lambda entry: entry[:2])]
 

@@ -255,16 +255,16 @@ class ContentsRun(CourseRun):
 
 
 def lost_values(
-    resolved: ResolvedProgram, function: Function, expected: Iterable[Op], within: Ranges
+    resolved: ResolvedProgram, function: Function, ops: Iterable[Op], within: Ranges
 ) -> Callable[[Op, int, int], bool | None]:
     """Whether an operation replaces a value of bytes [start, end) of a buffer that is read later.
 
-    ``expected`` are the operations in question, which use bytes ``within`` ranges. None: nothing is known, of
+    ``ops`` are the operations in question, which use bytes ``within`` ranges. None: nothing is known, of
     those that no course comes to, and of writes at places that only execution knows.
     """
     judged = judged_program(resolved)
     runs: list[ContentsRun] = []
-    room, left = _ROOM, {id(op) for op in expected}
+    room, left = _ROOM, {id(op) for op in ops}
     for course in assumptions(resolved.program):
         if any(run.guesses.repeats(course) for run in runs):
             continue

@@ -111,14 +111,14 @@ def _cases(op: Op) -> tuple[int, ...]:
     return tuple(n for n in cases if isinstance(n, int)) if isinstance(cases, tuple) else ()
 
 
-def _way(body: Region, expected: int) -> Iterator[tuple[Op, ...]]:
+def _way(body: Region, target: int) -> Iterator[tuple[Op, ...]]:
     """The choices around an operation of a region, itself included."""
     for op in body.ops:
         own = (op,) if choices(op) else ()
-        if id(op) == expected:
+        if id(op) == target:
             yield own
         for region in op.regions:
-            for inner in _way(region, expected):
+            for inner in _way(region, target):
                 yield own + inner
 
 
@@ -153,8 +153,8 @@ class Trace:
             return
         if op.name.startswith("arith.cmpi"):
             for one, other in (op.ins, op.ins[::-1]):
-                expected = self.number(op, other)
-                for near in () if expected is None else (expected - 1, expected, expected + 1):
+                limit = self.number(op, other)
+                for near in () if limit is None else (limit - 1, limit, limit + 1):
                     yield from self.back(one, near, op)
         elif op.name in ("arith.andi", "arith.ori", "arith.xori"):
             for part in op.ins:
@@ -165,40 +165,40 @@ class Trace:
         constant = self.resolved.facts(self.function).of(op).number(value)
         return constant if isinstance(constant, int) else None
 
-    def back(self, value: Value, expected: int, at: Op, deep: int = _DEEP) -> Iterator[tuple[str, int]]:
+    def back(self, value: Value, goal: int, at: Op, deep: int = _DEEP) -> Iterator[tuple[str, int]]:
         """What the number behind a value has to be so that the value is a wanted one."""
         if not deep or self.number(at, value) is not None:
             return
         op = self.made.get(value.name)
         if op is None or not op.name.startswith("arith."):
             if self.leaf in (None, value):
-                yield value.name, expected
+                yield value.name, goal
         elif len(op.ins) == 1:
-            yield from self.back(op.ins[0], expected, op, deep - 1)
+            yield from self.back(op.ins[0], goal, op, deep - 1)
         elif len(op.ins) == 2:
             one, number = op.ins[0], self.number(op, op.ins[1])
             if number is None and op.name in ("arith.addi", "arith.muli"):
                 one, number = op.ins[1], self.number(op, one)
-            target = None if number is None else _undone(op.name, expected, number)
+            target = None if number is None else _undone(op.name, goal, number)
             if target is not None:
                 yield from self.back(one, target, op, deep - 1)
 
 
-def _undone(name: str, expected: int, number: int) -> int | None:
+def _undone(name: str, goal: int, number: int) -> int | None:
     """The first operand of an operation on numbers that gives a wanted result, None where none is at hand."""
     match name:
         case "arith.addi":
-            return expected - number
+            return goal - number
         case "arith.subi":
-            return expected + number
+            return goal + number
         case "arith.muli":
-            return expected // number if number and expected % number == 0 else None
+            return goal // number if number and goal % number == 0 else None
         case "arith.divsi" | "arith.divui":
-            return expected * number
+            return goal * number
         case "arith.remsi" | "arith.remui":
-            return expected if 0 <= expected < number else None
+            return goal if 0 <= goal < number else None
         case "arith.maxsi" | "arith.minsi" | "arith.maxui" | "arith.minui":
-            return expected
+            return goal
         case _:
             return None
 

@@ -114,28 +114,28 @@ def _assumed(judged: Judged, function: Function) -> list[CourseRun]:
     Where the first numbers decide nothing, no others do but those that conditions compare with.
     """
     runs: list[CourseRun] = []
-    expected = _flags(judged.resolved.program, function)
+    missing = _flags(judged.resolved.program, function)
     for tried, course in enumerate(assumptions(judged.resolved.program), 1):
         if not any(run.guesses.repeats(course) for run in runs):
             runs.append(CourseRun(judged, course).run(function))
-            expected -= runs[-1].reached
+            missing -= runs[-1].reached
         if not runs[-1].guesses.used:
             return runs
-        if tried == _ALIKE and not (expected or any(r.guesses.depends for r in runs)):
+        if tried == _ALIKE and not (missing or any(r.guesses.depends for r in runs)):
             break
         # The courses so far have no trip, a few and many: further ones of a long program show little more.
-        if tried == _MANY and not expected and sum(r.length for r in runs) > _ROOM:
+        if tried == _MANY and not missing and sum(r.length for r in runs) > _ROOM:
             break
     else:
         for course in _further(runs[0].arguments):
-            if not expected:
+            if not missing:
                 break
             if any(run.guesses.repeats(course) for run in runs):
                 continue
             run = CourseRun(judged, course).run(function)
-            if run.reached & expected:
+            if run.reached & missing:
                 runs.append(run)
-                expected -= run.reached
+                missing -= run.reached
     return runs
 
 

@@ -134,7 +134,7 @@ class Region:
 
 
 @dataclass
-class _Of:
+class _Numbers:
     """The numbers of the regions of one memory: by their blocks, those of many blocks, all of them."""
 
     blocks: dict[int, list[int]] = field(default_factory=dict)
@@ -151,7 +151,7 @@ class Regions:
     #: The same by the identities of objects, which are kept: they are cheaper to compare.
     _same: dict[int, tuple[Region, int]] = field(default_factory=dict)
     _near: list[list[int]] = field(default_factory=list)
-    _spaces: dict[Space, _Of] = field(default_factory=dict)
+    _spaces: dict[Space, _Numbers] = field(default_factory=dict)
 
     def of(self, region: Region) -> int:
         """The number of a region, a new one where it has none yet."""
@@ -163,18 +163,22 @@ class Regions:
 
     def _new(self, region: Region) -> int:
         number = self._numbers[region] = len(self.known)
-        blocks, of = self._blocks(region), self._spaces.setdefault(region.space, _Of())
-        around = of.all if blocks is None else [i for b in blocks for i in of.blocks.get(b, ())] + of.wide
+        blocks, others = self._blocks(region), self._spaces.setdefault(region.space, _Numbers())
+        around = (
+            others.all
+            if blocks is None
+            else [i for b in blocks for i in others.blocks.get(b, ())] + others.wide
+        )
         near = [i for i in dict.fromkeys(around) if self.known[i].meets(region)]
         self.known.append(region)
         self._near.append([*near, number])
         for i in near:
             self._near[i].append(number)
-        of.all.append(number)
+        others.all.append(number)
         if blocks is None:
-            of.wide.append(number)
+            others.wide.append(number)
         for b in blocks or ():
-            of.blocks.setdefault(b, []).append(number)
+            others.blocks.setdefault(b, []).append(number)
         return number
 
     def near(self, number: int) -> list[int]:

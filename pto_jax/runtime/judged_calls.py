@@ -60,7 +60,7 @@ class Judged:
         """What rules are broken; code for it is compiled from the second numbers on."""
         if not self.inside:
             with suppress(TooLongError):
-                return soon(self.flags.trace(*numbers).jaxpr, numbers, "cpu", SHORT)[0]
+                return soon(self.flags.trace(*numbers).jaxpr, numbers, SHORT)[0]
         return self.flags(*numbers)
 
 
@@ -93,20 +93,20 @@ def _judged(traced: Any, leaves: Sequence[Any]) -> Judged | None:
     results, report = map(jax.tree.structure, traced.out_info)
     first, rules = (len(jax.tree.leaves(part)) for part in traced.out_info)
     jaxpr: ClosedJaxpr = traced.jaxpr
-    target, others = [False] * first + [True] * rules, [True] * first + [False] * rules
-    needed = inputs(jaxpr.jaxpr, target)
+    of_report, of_results = [False] * first + [True] * rules, [True] * first + [False] * rules
+    needed = inputs(jaxpr.jaxpr, of_report)
     arrays = any(n and x.ndim for n, x in zip(needed, leaves, strict=True))
     if not rules or arrays or jaxpr.effects:
         return None
 
     @jax.jit
     def pto(*args: Any) -> Any:
-        values = evaluate(jaxpr, jax.tree.leaves(args), others)
+        values = evaluate(jaxpr, jax.tree.leaves(args), of_results)
         return jax.tree.unflatten(results, values[:first])
 
-    def of_numbers(numbers: Sequence[Any], expected: Sequence[bool]) -> list[Any]:
+    def of_numbers(numbers: Sequence[Any], needs: Sequence[bool]) -> list[Any]:
         rest = iter(numbers)
-        results = evaluate(jaxpr, [next(rest) if n else None for n in needed], expected)
+        results = evaluate(jaxpr, [next(rest) if n else None for n in needed], needs)
         return results[first:]
 
     @jax.jit
@@ -116,7 +116,7 @@ def _judged(traced: Any, leaves: Sequence[Any]) -> Judged | None:
 
     @jax.jit
     def judge_in_full(*numbers: Any) -> Any:
-        return jax.tree.unflatten(report, of_numbers(numbers, target))
+        return jax.tree.unflatten(report, of_numbers(numbers, of_report))
 
     return Judged(pto, judge, judge_in_full, tuple(i for i, n in enumerate(needed) if n))
 
@@ -125,13 +125,13 @@ def _judged(traced: Any, leaves: Sequence[Any]) -> Judged | None:
 Needed: TypeAlias = "list[bool]"
 
 
-def inputs(jaxpr: Jaxpr, expected: Sequence[bool]) -> Needed:
+def inputs(jaxpr: Jaxpr, needs: Sequence[bool]) -> Needed:
     """Which arguments of a trace its wanted results need."""
-    live = _live(jaxpr, expected)[1]
+    live = _live(jaxpr, needs)[1]
     return [v in live for v in jaxpr.invars]
 
 
-def evaluate(traced: ClosedJaxpr, values: Sequence[Any], expected: Sequence[bool]) -> list[Any]:
+def evaluate(traced: ClosedJaxpr, values: Sequence[Any], needs: Sequence[bool]) -> list[Any]:
     """The wanted results of a trace, from the arguments that they need; None for the other ones."""
     jaxpr = traced.jaxpr
     environment: dict[Any, Any] = dict(zip(jaxpr.constvars, traced.consts, strict=True))
@@ -140,15 +140,15 @@ def evaluate(traced: ClosedJaxpr, values: Sequence[Any], expected: Sequence[bool
     def read(v: Any) -> Any:
         return v.val if isinstance(v, Literal) else environment.get(v)
 
-    for eqn, outputs in _live(jaxpr, expected)[0]:
+    for eqn, outputs in _live(jaxpr, needs)[0]:
         results = _evaluated(eqn, [read(v) for v in eqn.invars], outputs)
         environment.update(zip(eqn.outvars, results, strict=True))
-    return [read(v) if w else None for v, w in zip(jaxpr.outvars, expected, strict=True)]
+    return [read(v) if w else None for v, w in zip(jaxpr.outvars, needs, strict=True)]
 
 
-def _live(jaxpr: Jaxpr, expected: Sequence[bool]) -> tuple[list[tuple[Any, Needed]], set[Any]]:
+def _live(jaxpr: Jaxpr, needs: Sequence[bool]) -> tuple[list[tuple[Any, Needed]], set[Any]]:
     """The equations that wanted results need, each with its needed results, and the variables they need."""
-    live = {v for v, w in zip(jaxpr.outvars, expected, strict=True) if w and not isinstance(v, Literal)}
+    live = {v for v, w in zip(jaxpr.outvars, needs, strict=True) if w and not isinstance(v, Literal)}
     equations = []
     for eqn in reversed(jaxpr.eqns):
         outputs = [v in live for v in eqn.outvars]
@@ -159,23 +159,23 @@ def _live(jaxpr: Jaxpr, expected: Sequence[bool]) -> tuple[list[tuple[Any, Neede
     return equations[::-1], live
 
 
-def _operands(eqn: Any, expected: Needed) -> Needed:
+def _operands(eqn: Any, needs: Needed) -> Needed:
     """Which operands of an equation its wanted results need."""
     p = eqn.params
     match _kind(eqn):
         case "jit":
-            return inputs(p["jaxpr"].jaxpr, expected)
+            return inputs(p["jaxpr"].jaxpr, needs)
         case "cond":
-            branches = [inputs(b.jaxpr, expected) for b in p["branches"]]
+            branches = [inputs(b.jaxpr, needs) for b in p["branches"]]
             return [True, *map(any, zip(*branches, strict=True))]
         case "while":
-            carried = _carried_while(p, expected)
+            carried = _carried_while(p, needs)
             condition = inputs(p["cond_jaxpr"].jaxpr, [True])[: p["cond_nconsts"]]
             return condition + inputs(p["body_jaxpr"].jaxpr, carried)[: p["body_nconsts"]] + carried
         case "scan":
             n, m, traced = scanned(p)
-            carried = _carried(traced.jaxpr, n, expected[:m], expected[m:])
-            used = inputs(traced.jaxpr, carried + expected[m:])
+            carried = _carried(traced.jaxpr, n, needs[:m], needs[m:])
+            used = inputs(traced.jaxpr, carried + needs[m:])
             return used[:n] + carried + used[n + m :]
     return [True] * len(eqn.invars)
 
@@ -185,34 +185,34 @@ def _kind(eqn: Any) -> str:
     return "" if eqn.params.get("branches_platforms") else eqn.primitive.name
 
 
-def _carried(body: Jaxpr, first: int, expected: Needed, rest: Needed) -> Needed:
+def _carried(body: Jaxpr, first: int, needs: Needed, rest: Needed) -> Needed:
     """Which of the values that a loop carries, from operand ``first`` on, wanted ones need in any trip."""
-    used = inputs(body, expected + rest)[first : first + len(expected)]
-    more = _both(expected, used)
-    return expected if more == expected else _carried(body, first, more, rest)
+    used = inputs(body, needs + rest)[first : first + len(needs)]
+    more = _both(needs, used)
+    return needs if more == needs else _carried(body, first, more, rest)
 
 
-def _carried_while(p: dict[str, Any], expected: Needed) -> Needed:
+def _carried_while(p: dict[str, Any], needs: Needed) -> Needed:
     condition = inputs(p["cond_jaxpr"].jaxpr, [True])[p["cond_nconsts"] :]
-    return _carried(p["body_jaxpr"].jaxpr, p["body_nconsts"], _both(expected, condition), [])
+    return _carried(p["body_jaxpr"].jaxpr, p["body_nconsts"], _both(needs, condition), [])
 
 
 def _both(first: Needed, second: Needed) -> Needed:
     return [a or b for a, b in zip(first, second, strict=True)]
 
 
-def _evaluated(eqn: Any, values: list[Any], expected: Needed) -> list[Any]:
-    if all(expected) and all(_operands(eqn, expected)):
+def _evaluated(eqn: Any, values: list[Any], needs: Needed) -> list[Any]:
+    if all(needs) and all(_operands(eqn, needs)):
         return by_jax(eqn, values)
     match _kind(eqn):
         case "jit":
-            return evaluate(eqn.params["jaxpr"], values, expected)
+            return evaluate(eqn.params["jaxpr"], values, needs)
         case "cond":
-            return _cond(eqn.params, values, expected)
+            return _cond(eqn.params, values, needs)
         case "while":
-            return _while(eqn.params, values, expected)
+            return _while(eqn.params, values, needs)
         case "scan":
-            return _scan(eqn.params, values, expected)
+            return _scan(eqn.params, values, needs)
     return by_jax(eqn, values)
 
 
@@ -226,16 +226,16 @@ def _spread(values: Sequence[Any], needed: Sequence[bool]) -> list[Any]:
     return [next(rest) if n else None for n in needed]
 
 
-def _cond(p: dict[str, Any], values: list[Any], expected: Needed) -> list[Any]:
+def _cond(p: dict[str, Any], values: list[Any], needs: Needed) -> list[Any]:
     def branch(traced: ClosedJaxpr) -> Callable[[], list[Any]]:
-        return lambda: _chosen(evaluate(traced, values[1:], expected), expected)
+        return lambda: _chosen(evaluate(traced, values[1:], needs), needs)
 
-    return _spread(lax.switch(values[0], list(map(branch, p["branches"]))), expected)
+    return _spread(lax.switch(values[0], list(map(branch, p["branches"]))), needs)
 
 
-def _while(p: dict[str, Any], values: list[Any], expected: Needed) -> list[Any]:
+def _while(p: dict[str, Any], values: list[Any], needs: Needed) -> list[Any]:
     n, m = p["cond_nconsts"], p["cond_nconsts"] + p["body_nconsts"]
-    carried = _carried_while(p, expected)
+    carried = _carried_while(p, needs)
 
     def goes_on(state: Sequence[Any]) -> Any:
         return evaluate(p["cond_jaxpr"], [*values[:n], *_spread(state, carried)], [True])[0]
@@ -256,10 +256,10 @@ def _while(p: dict[str, Any], values: list[Any], expected: Needed) -> list[Any]:
     return _spread(lax.while_loop(condition, body, _chosen(values[m:], carried)), carried)
 
 
-def _scan(p: dict[str, Any], values: list[Any], expected: Needed) -> list[Any]:
+def _scan(p: dict[str, Any], values: list[Any], needs: Needed) -> list[Any]:
     n, count, traced = scanned(p)
-    m, stacked = n + count, expected[count:]
-    carried = _carried(traced.jaxpr, n, expected[:count], stacked)
+    m, stacked = n + count, needs[count:]
+    carried = _carried(traced.jaxpr, n, needs[:count], stacked)
     used = inputs(traced.jaxpr, carried + stacked)[m:]
 
     def body(state: list[Any], rows: list[Any]) -> tuple[list[Any], list[Any]]:

@@ -148,17 +148,17 @@ def _bound(kernel: Kernel, ranks: int, context: Mapping[str, str]) -> RankCall:
 
 def _renamed(place: str, call: RankCall, names: Mapping[str, Any]) -> RankCall:
     """A kernel with its arguments bound to the names of a sequence."""
-    names_of = {a.name for a in call.function.args} | set(call.shared)
-    unknown = [n for n in names if n not in names_of]
+    buffers = {a.name for a in call.function.args} | set(call.shared)
+    unknown = [n for n in names if n not in buffers]
     if unknown:
-        got, allowed = f"{place}: {call.entry} has no argument {unknown[0]!r}", ", ".join(sorted(names_of))
-        raise ArgumentError(got, allowed=allowed, fix=nearest(unknown[0], names_of))
+        got, allowed = f"{place}: {call.entry} has no argument {unknown[0]!r}", ", ".join(sorted(buffers))
+        raise ArgumentError(got, allowed=allowed, fix=nearest(unknown[0], buffers))
 
     def buffer(name: str) -> str:
-        name_of = names.get(name, name)
-        if not isinstance(name_of, str):
-            raise ArgumentError(f"{place}: argument {name!r}: got {name_of!r}; allowed: the name of a buffer")
-        return name_of
+        own = names.get(name, name)
+        if not isinstance(own, str):
+            raise ArgumentError(f"{place}: argument {name!r}: got {own!r}; allowed: the name of a buffer")
+        return own
 
     bindings: dict[str, Binding] = {}
     for name, binding in call.bindings.items():

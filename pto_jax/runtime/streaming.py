@@ -307,8 +307,8 @@ def _blank(kernel: Mapped, names: Iterable[str], out: Mapping[str, Any]) -> dict
 def _chunk(first: Chunk, count: int | None) -> int:
     """How many calls a chunk has, by the bytes that each takes and gives."""
     bytes_each = 2 * sum(leaf.nbytes for leaf in jax.tree.leaves(first))
-    expected = CACHED if jax.default_backend() == "cpu" else RESIDENT
-    size = 1 << max(0, int(math.log2(max(1, expected // max(1, bytes_each)))))
+    room = CACHED if jax.default_backend() == "cpu" else RESIDENT
+    size = 1 << max(0, int(math.log2(max(1, room // max(1, bytes_each)))))
     return size if count is None else max(1, min(size, -(-count // len(jax.local_devices()))))
 
 
@@ -418,11 +418,11 @@ def _write(name: str, target: Any, start: int, count: int | None, result: Any) -
 
 
 def _progress(
-    expected: bool | Callable[[int, int | None], object], total: int | None
+    progress: bool | Callable[[int, int | None], object], total: int | None
 ) -> Callable[[int], object]:
     """What is told how many calls are done: nothing, a function of the user's, a line on standard error."""
-    if callable(expected):
-        return lambda done: expected(done, total)
+    if callable(progress):
+        return lambda done: progress(done, total)
     began, last = time.perf_counter(), 0.0
 
     def show(done: int) -> None:
@@ -435,4 +435,4 @@ def _progress(
         end = "\n" if done == total else ""
         print(f"\r{done}{of}, {rate:,.0f}/s   ", end=end, file=sys.stderr, flush=True)
 
-    return show if expected else lambda done: None
+    return show if progress else lambda done: None

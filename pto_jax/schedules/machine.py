@@ -128,8 +128,8 @@ class ScheduledScope:
         for number in numbers:
             self._execute(self.steps[number].before | 1 << number)
 
-    def _execute(self, expected: int) -> None:
-        for number in _bits(expected):
+    def _execute(self, numbers: int) -> None:
+        for number in _bits(numbers):
             step = self.steps[number]
             if step.results is None:
                 step.results = step.run()

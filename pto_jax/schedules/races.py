@@ -45,8 +45,8 @@ def mode_of(program: ir.Program, profile: Profile) -> Mode:
     if not orders_itself(program):
         return "inserted"
     barriers = any(
-        (order_of := effects.traits_of(op).order) is not None
-        and order_of.role == "barrier"
+        (own := effects.traits_of(op).order) is not None
+        and own.role == "barrier"
         and op.attrs.get("pipe") == ir.Pipe.V
         for op in program.walk()
     )

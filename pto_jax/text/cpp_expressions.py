@@ -57,9 +57,9 @@ class Body:
 
     # -- names ---------------------------------------------------------------------------------------
 
-    def fresh(self, *expected: str | None) -> str:
+    def fresh(self, *hints: str | None) -> str:
         """The first of some names that no value has yet, else the last one with a number; takes it."""
-        names = [name for name in expected if name]
+        names = [name for name in hints if name]
         for name in names:
             if name not in self._taken:
                 self._taken.add(name)

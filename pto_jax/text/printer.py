@@ -38,14 +38,14 @@ class Spelling:
     bind: bool = False
 
 
-def spelling(op: Op, expected: Literal["as", "ssa", "dps"] | None, *, fragment: bool = False) -> Spelling:
+def spelling(op: Op, style: Literal["as", "ssa", "dps"] | None, *, fragment: bool = False) -> Spelling:
     """The spelling that says what the operation says, as close to the wanted one as possible.
 
     A destination that exists already cannot be bound as a result: it is named first. Several
     destinations, or results whose type gives no tile to allocate, have one spelling only. In a fragment
     nothing needs to be allocated.
     """
-    form = expected or _AS_READ[op.form]
+    form = style or _AS_READ[op.form]
     if (op.outs and op.results) or (op.groups and assembly(op.name).scratch):
         return Spelling("dps")
     if op.results:

@@ -199,10 +199,10 @@ def _as_form(
     names = _declared_names(recorded, instruction)
     by_name = dict(zip(names, recorded, strict=True))
     tmp = {o.name for o in instruction.operands if o.role == "tmp"}
-    for expected in (names, [n for n in names if n not in tmp]):
-        fitting = [f for f in instruction.forms if sorted(f) == sorted(expected)]
+    for operands in (names, [n for n in names if n not in tmp]):
+        fitting = [f for f in instruction.forms if sorted(f) == sorted(operands)]
         if fitting:
-            form = next((f for f in fitting if list(f) == expected), fitting[0])
+            form = next((f for f in fitting if list(f) == operands), fitting[0])
             return tuple(by_name[n] for n in form)
     return None
 

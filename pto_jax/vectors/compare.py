@@ -129,8 +129,8 @@ def compare_words(
     dst element 0: expected 0x3f800000 (1.0), got 0x3f800002 (1.000000238418579), 2 ULP apart
     """
     if expected.shape != actual.shape or expected.dtype != actual.dtype:
-        first, target = (f"{a.dtype}{list(a.shape)}" for a in (actual, expected))
-        return Comparison(name, False, reason=f"got {first}, expected {target}")
+        first, second = (f"{a.dtype}{list(a.shape)}" for a in (actual, expected))
+        return Comparison(name, False, reason=f"got {first}, expected {second}")
     want, got = expected.reshape(-1), actual.reshape(-1)
     compared = np.ones(want.size, bool) if skip is None else ~skip.reshape(-1)
     same = want == got

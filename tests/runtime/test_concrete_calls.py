@@ -263,7 +263,7 @@ def test_the_first_numbers_are_judged_without_compiling(
         numbers = [jax.numpy.int32(n)]
         with x64():
             flags = judged.flags(*numbers)
-            soon = numpy_steps.soon(judged.flags.trace(*numbers).jaxpr, numbers, "cpu", 10**6)[0]
+            soon = numpy_steps.soon(judged.flags.trace(*numbers).jaxpr, numbers, 10**6)[0]
         np.testing.assert_array_equal(soon, flags)
         assert soon.any() == (n == case.bad)
 

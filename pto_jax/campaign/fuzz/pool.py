@@ -290,6 +290,3 @@ def _reason(status: int | None) -> str:
         with contextlib.suppress(ValueError):
             return signal.Signals(-status).name
     return f"exit status {status}"
-
-
-# -- cost of a campaign ------------------------------------------------------------------------------

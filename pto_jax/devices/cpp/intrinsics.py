@@ -277,11 +277,11 @@ def _scatter_memory(call: Call) -> str:
     return f"MSCATTER{_template(*modes)}({call.listed('dst', 'src', 'indexes')})"
 
 
-def _modes(call: Call, *expected: tuple[str, IntEnum | None]) -> list[str]:
-    choices = [call.chosen(name) for name, _ in expected]
-    if call.op.attrs.keys().isdisjoint(name for name, _ in expected):
+def _modes(call: Call, *defaults: tuple[str, IntEnum | None]) -> list[str]:
+    choices = [call.chosen(name) for name, _ in defaults]
+    if call.op.attrs.keys().isdisjoint(name for name, _ in defaults):
         return []
-    modes = [g if g is not None else d for g, (_, d) in zip(choices, expected, strict=True)]
+    modes = [g if g is not None else d for g, (_, d) in zip(choices, defaults, strict=True)]
     return [member(m) for m in modes if m is not None]
 
 
