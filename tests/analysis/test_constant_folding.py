@@ -47,7 +47,7 @@ def test_small_integers_are_folded_exhaustively(operation: str, source: DType) -
     assert_folded(operation, source, [*itertools.product(values, others), *zip(values, values, strict=True)])
 
 
-@pytest.mark.slow
+@pytest.mark.variants(0)
 @pytest.mark.parametrize("source", [I8, U8], ids=str)
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_all_pairs_of_bytes_are_folded(operation: str, source: DType) -> None:

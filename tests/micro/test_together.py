@@ -335,7 +335,7 @@ def test_loops_of_registers(name: str) -> None:
     executed(text_of(PROGRAMS[name][0]), drawn())
 
 
-@pytest.mark.slow
+@pytest.mark.variants(0)
 @pytest.mark.filterwarnings("ignore::pto_jax.errors.PtoWarning")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_loops_of_registers_eagerly_and_jitted(name: str) -> None:

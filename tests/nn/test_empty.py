@@ -12,6 +12,7 @@ from pto_jax import nn
 SHAPES = ((0,), (0, 4), (4, 0), (2, 0, 3))
 
 
+@pytest.mark.variants(8)
 @pytest.mark.parametrize("axis", [0, -1, None])
 @pytest.mark.parametrize("format", ["int8", "fp8"])
 @pytest.mark.parametrize("shape", SHAPES)

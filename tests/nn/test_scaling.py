@@ -57,6 +57,7 @@ def _both(format: str) -> tuple[Settings, Any, Any]:
     return how, jax.jit(partial(layers.scaled, how)), jax.jit(partial(by_instructions, how))
 
 
+@pytest.mark.variants(7)
 @pytest.mark.parametrize("biased", [True, False])
 @pytest.mark.parametrize(
     ("power", "bias_power", "native"),

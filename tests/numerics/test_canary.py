@@ -68,6 +68,7 @@ def test_each_kind_of_fast_math_is_seen(anew: None, without: str, lost: set[str]
     assert {"sums are reordered", "signs of zeros are ignored"} | lost == set(found)
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize("check", canary.CHECKS, ids=lambda c: c.name)
 def test_a_wrong_word_fails_its_check(
     anew: None, check: canary.Check, monkeypatch: pytest.MonkeyPatch
@@ -103,6 +104,7 @@ CALLS: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_exact_numerics_are_refused_where_they_cannot_hold(anew: None, call: Callable[[], Any]) -> None:
     pto_jax_caches_cleared()

@@ -162,10 +162,8 @@ def test_a_batch_of_numbers_that_are_large_enough_is_summed_in_float32(
     assert (other == 7).all()
 
 
-@pytest.mark.parametrize(
-    ("d", "native"),
-    [(BF16, ml_dtypes.bfloat16), pytest.param(F16, np.float16, marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("d", "native"), [(BF16, ml_dtypes.bfloat16), (F16, np.float16)])
 def test_sums_of_short_floats(d: DType, native: Any) -> None:
     rng = np.random.default_rng(0)
     sums = [jax.jit(lambda x, i=i: folds.left_fold(_EXACT, ExactFloat(d), "add", x, i)) for i in (0, 1)]
@@ -178,6 +176,7 @@ def test_sums_of_short_floats(d: DType, native: Any) -> None:
             np.testing.assert_array_equal(np.asarray(got), _sums(x.astype(np.float32), axis), kind)
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("d", [F16, BF16, F32])
 @pytest.mark.parametrize("count", [0, 1, 20])
 def test_sums_of_negative_zeros_are_positive(d: DType, count: int) -> None:

@@ -131,7 +131,9 @@ def _executions(name: str) -> tuple[Callable[..., Any], ...]:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", _KINDS)
-@pytest.mark.parametrize("name", ["rmsnorm", "grid_reduction", "4"])
+@pytest.mark.parametrize(
+    "name", [*(pytest.param(n, marks=pytest.mark.slow) for n in ("rmsnorm", "grid_reduction")), "4"]
+)
 def test_programs_are_exact_or_in_doubt_and_settled(name: str, kind: str) -> None:
     with bits.x64():
         executions = [f(*_batch(name, kind)) for f in _executions(name)]

@@ -33,6 +33,7 @@ def _both(program: pto.Program, values: Mapping[str, Any]) -> list[dict[str, NDA
     return results
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize("divisor", [3e38, -1e38, 2.0**126, np.inf])
 @pytest.mark.parametrize(
     "second",

@@ -82,6 +82,7 @@ def test_division_never_traps(d: str, jit: bool) -> None:
         assert (run("trem", x, y, jit=jit) == np.where(adjust, rest + y, rest)).all()
 
 
+@pytest.mark.variants(6)
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("d", TYPES)
 def test_shift_counts_are_taken_modulo_the_promoted_width(d: str, jit: bool) -> None:

@@ -52,7 +52,7 @@ WRONG = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.variants(0)
 @pytest.mark.parametrize("case", WRONG)
 def test_a_wrong_annotation_is_noticed(case: str) -> None:
     module, annotation, wrong, instruction, place = WRONG[case]

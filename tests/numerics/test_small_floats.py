@@ -191,6 +191,7 @@ def test_every_code_is_converted_to_f32_and_back(name: str) -> None:
         np.testing.assert_array_equal(np.ascontiguousarray(made).view(expected.dtype), expected)
 
 
+@pytest.mark.variants(5)
 @pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")
 @pytest.mark.parametrize("numerics", ["exact", "fast"])
 @pytest.mark.parametrize("profile", ["cpu_sim", "a5"])

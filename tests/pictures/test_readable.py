@@ -20,6 +20,7 @@ SHAPES = ((1, 8), (2, 8), (16, 16), (3, 200), (16, 64), (64, 128), (128, 8))
 LAYOUTS = ((16, 16), (32, 32), (64, 64), (16, 256), (512, 16), (128, 256))
 
 
+@pytest.mark.variants(20)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("d", ["f32", "f16", "bf16", "i8", "u16", "i32", "i64", "f8e4m3"])
 def test_tiles(d: str, shape: tuple[int, int]) -> None:
@@ -96,6 +97,7 @@ def test_lanes_of_registers(family: str, generated: Any) -> None:
     assert any(drawn) and [text for svg in drawn if svg for text in unreadable(svg)] == []
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_every_picture_of_the_site(generated: Any) -> None:
     def pictures() -> Iterator[tuple[str, str]]:
