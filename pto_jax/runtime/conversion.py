@@ -185,8 +185,9 @@ def _whole(x: Any) -> Any:
     sharding = jax.typeof(x).sharding
     if all(axes is None for axes in sharding.spec):
         return x
+    reshard: Any = jax.sharding.reshard
     everywhere: Any = jax.NamedSharding(sharding.mesh, jax.P(*[None] * x.ndim))  # type: ignore[no-untyped-call]
-    return jax.sharding.reshard(x, everywhere)
+    return reshard(x, everywhere)
 
 
 def to_words(x: Any, dtype: DType, elements: bool = False) -> Array:
