@@ -77,12 +77,14 @@ def require_inside(
     if not machine.checks:
         return
     faster: Scalar = view is None
+    leaves: Scalar | None = None
     for axis, numbers in enumerate(zip(offsets, sizes, extents, strict=True)):
         got = f"offset {{}} and size {{}} in dimension {axis} of {what}, whose extent is {{}}"
         offset, size, extent = (_settled(machine, n) for n in numbers)
         broken = _exceeds(machine, offset, size, extent)
         if view is not None and faster is not True and broken is not False:
-            broken = _both(machine, broken, either(machine, _leaves_buffer(machine, view), faster))
+            leaves = _leaves_buffer(machine, view) if leaves is None else leaves
+            broken = _both(machine, broken, either(machine, leaves, faster))
         broken = either(machine, broken, *(_compared(machine, "slt", n, 0) for n in (offset, size)))
         machine.require(op, "window", f"a window inside {what}", broken, got, numbers)
         faster = either(machine, faster, _compared(machine, "ne", extent, 1))
