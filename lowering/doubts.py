@@ -25,6 +25,7 @@ from jax.custom_batching import custom_vmap
 from pto_jax.ir import (
     F32,
     AtomicType,
+    DType,
     MemRefType,
     Op,
     PartitionViewType,
@@ -32,7 +33,6 @@ from pto_jax.ir import (
     PtrType,
     ScalarType,
     TensorViewType,
-    dtype as find_dtype,
 )
 from pto_jax.isa import find
 from pto_jax.isa.effects import aliased, operands_of, placed, traits_of
@@ -109,15 +109,17 @@ def _views_otherwise(op: Op) -> bool:
     return not after <= before
 
 
-def settle(careful: Execution, doubting: Execution, arguments: Sequence[Any]) -> tuple[Results, Any]:
-    """What ``careful`` gives: results, and things that have nothing to do with doubts.
+def settle(
+    careful: Execution, doubting: Execution, arguments: Sequence[Any], types: Sequence[DType]
+) -> tuple[Results, Any]:
+    """What ``careful`` gives: results with elements of some types, and things without doubts.
 
     A single execution of small arrays takes less time than the code of two.
     """
 
     def searching(*arguments: Any) -> tuple[Results, Any]:
         results, others = doubting(*arguments)
-        pairs = [_search(x) for x in results]
+        pairs = [*map(_search, results, types)]
         return tuple(x for x, _ in pairs), (jnp.any(jnp.stack([doubt for _, doubt in pairs])), others)
 
     alone = sum(np.size(x) for x in arguments) < _LARGE
@@ -153,10 +155,9 @@ def _in_batches(careful: Execution, doubting: Execution, alone: bool = False) ->
     return run
 
 
-def _search(array: Shaped[Array, "*shape"]) -> tuple[Shaped[Array, "*shape"], Bool[Array, ""]]:
-    """A buffer that is computed once, and whether an element of it is in doubt."""
-    dtype = next((d for d in map(find_dtype, bits.DOUBTS) if d.numpy == array.dtype), None)
-    if dtype is None or not array.size:
+def _search(array: Shaped[Array, "*shape"], dtype: DType) -> tuple[Shaped[Array, "*shape"], Bool[Array, ""]]:
+    """A buffer that is computed once, numbers of a type or their words, and whether one is in doubt."""
+    if dtype.name not in bits.DOUBTS or not array.size:
         return array, jnp.zeros((), bool)
     # Slices of numbers of 16 bits are slices of wider ones on CPUs.
     read = computed_before(array)[0] if dtype == F32 else bits.once(bits.raw(array))

@@ -15,6 +15,7 @@ from pto_jax.isa.rules.memory_indexed import coalescing
 
 from . import bits, convert, irregular, memory_layouts, region, slicing
 from .bits import elements_at
+from .machine import storage
 from .machine.addresses import NEAR, begin, distance, product, reach, wide
 from .memory import Combine, accumulate, at_once, is_number, overwrite, varying
 from .rules import Context, GlobalMemory, Inputs, memory_rule
@@ -84,8 +85,8 @@ def _numbers(c: Context, inputs: Inputs, pick: Coalesce, shape: tuple[int, int])
     """The indices as unsigned numbers: one per row, or one per lane of ``shape``."""
     dtype = c.dtype("indexes")
     if pick == Coalesce.ROW:
-        flat = irregular.flat(c, inputs, "indexes").reshape(1, -1)
-        words = region.fit(flat, (1, shape[0]), flat.dtype.type(0)).reshape(-1, 1)
+        line = storage.to_physical(irregular.source(c, inputs, "indexes"), c.tile("indexes")).reshape(1, -1)
+        words = region.fit(line, (1, shape[0]), region.all_ones(dtype)).reshape(-1, 1)
     else:
         words = irregular.source(c, inputs, "indexes", shape)
     if c.profile == "cpu_sim":

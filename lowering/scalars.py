@@ -37,6 +37,17 @@ def to_native(value: Scalar, dtype: DType) -> Shaped[Array, ""]:
     return lax.convert_element_type(value, native(dtype))
 
 
+def to_carried(value: Scalar, dtype: DType) -> Shaped[Array, ""]:
+    """A scalar as an array that XLA chooses between without a change: words of floats that it converts."""
+    array = to_native(value, dtype)
+    return array if bits.moves_intact(dtype) else bits.raw(array)
+
+
+def of_carried(array: Shaped[Array, ""], dtype: DType) -> Shaped[Array, ""]:
+    """The scalar that :func:`to_carried` gave such an array for."""
+    return array if bits.moves_intact(dtype) else bits.from_words(array, native(dtype))
+
+
 def converted(value: Scalar, source: DType | None, dtype: DType) -> Scalar:
     """A traced scalar of one type as one of another type of its kind, floats rounded once."""
     if source is None or source == dtype or isinstance(value, bool | int | float):
@@ -63,8 +74,8 @@ def compute(
     """One ``arith`` operation; raises NotExecutableError for operations this version lacks."""
     operation, _, predicate = name.removeprefix("arith.").partition(".")
     if operation == "select":
-        chosen, other = (to_native(a, result) for a in args[1:])
-        return jnp.where(to_native(args[0], I1), chosen, other)
+        chosen, other = (to_carried(a, result) for a in args[1:])
+        return of_carried(jnp.where(to_native(args[0], I1), chosen, other), result)
     values = [to_native(a, source) for a in args]
     if operation == "cmpi":
         return _compare_integers(predicate, *values)

@@ -221,7 +221,7 @@ def _numbers_fit(place: Any, shape: Any) -> bool:
 def leaves(operand: Operand, shape: Shape) -> list[Leaf]:
     """The data of an operand that fits the shape."""
     if isinstance(shape, Hole):
-        return [scalars.to_native(operand, shape.dtype)]
+        return [scalars.to_carried(operand, shape.dtype)]
     if isinstance(shape, Elements):
         return [jnp.asarray(operand)]
     if isinstance(shape, Contents):
@@ -288,7 +288,9 @@ def _index(place: Any, options: Sequence[Any]) -> Int64[Array, ""]:
 
 def fill(machine: TileMemory, shape: Shape, data: Iterator[Leaf]) -> Operand:
     """The operand of a shape with this data."""
-    if isinstance(shape, Hole | Elements):
+    if isinstance(shape, Hole):
+        return scalars.of_carried(next(data), shape.dtype)
+    if isinstance(shape, Elements):
         return next(data)
     if isinstance(shape, Contents):
         return Register(next(data))

@@ -71,20 +71,23 @@ def require_inside(
 ) -> None:
     """The run-time rule that a window lies inside what it is a window of, dimension by dimension.
 
-    A window of global memory (``view``) may go on in the buffer along the slowest dimension.
+    A window of global memory (``view``) may go on in the buffer along the slowest dimension, that before
+    which all extents are 1.
     """
     if not machine.checks:
         return
-    slowest = view is not None
+    faster: Scalar = view is None
+    leaves: Scalar | None = None
     for axis, numbers in enumerate(zip(offsets, sizes, extents, strict=True)):
         got = f"offset {{}} and size {{}} in dimension {axis} of {what}, whose extent is {{}}"
         offset, size, extent = (_settled(machine, n) for n in numbers)
         broken = _exceeds(machine, offset, size, extent)
-        if view is not None and slowest and broken is not False:
-            broken = _both(machine, broken, _leaves_buffer(machine, view))
+        if view is not None and faster is not True and broken is not False:
+            leaves = _leaves_buffer(machine, view) if leaves is None else leaves
+            broken = _both(machine, broken, either(machine, leaves, faster))
         broken = either(machine, broken, *(_compared(machine, "slt", n, 0) for n in (offset, size)))
         machine.require(op, "window", f"a window inside {what}", broken, got, numbers)
-        slowest = slowest and isinstance(extent, int) and extent == 1
+        faster = either(machine, faster, _compared(machine, "ne", extent, 1))
 
 
 def require_fitting(machine: Machine, e: Execution) -> None:

@@ -18,7 +18,9 @@ def compute(name: str, args: Sequence[Any], source: DType, result: DType) -> Num
     operation, _, predicate = name.removeprefix("arith.").partition(".")
     if operation == "select":
         condition, yes, no = args
-        return _number(yes if condition else no, result)
+        chosen: Number = yes if condition else no
+        # Not a Python number, which has one NaN.
+        return _number(chosen, result) if isinstance(chosen, int | float) else chosen
     operands = [_number(a, source) for a in args]
     if operation == "cmpi":
         return _compare_integers(predicate, int(operands[0]), int(operands[1]), source)

@@ -58,7 +58,7 @@ def as_array(x: Any, dtype: DType, what: str, allowed: str = interchange.ALLOWED
         return _converted(x, dtype, what)
     original, x = x, settled(x)
     if not accepts(dtype, np.dtype(x.dtype)):
-        expected, narrowed = np.dtype(dtype.numpy).name, _narrowing(original, dtype)
+        expected, narrowed = np.dtype(dtype.numpy).name, narrowing(original, dtype)
         number = what.rpartition("argument ")[2].strip("'")
         raise ArgumentError(
             f"{what}: got an array of {np.dtype(x.dtype).name}",
@@ -83,7 +83,7 @@ def _nothing_wraps(x: Any, what: str) -> None:
         )
 
 
-def _narrowing(x: Any, dtype: DType) -> str:
+def narrowing(x: Any, dtype: DType) -> str:
     """The usual fix where JAX may have made a 64-bit array a 32-bit one."""
     narrow, wide = np.dtype(x.dtype), interchange.before_narrowing(x)
     if dtype.bits != 64 or narrow.kind not in "iu" or narrow.itemsize != 4:
@@ -171,8 +171,23 @@ def settled(x: Any) -> Any:
     remembers by the object with the type of its first use: the 64-bit scope gets an object of its own.
     """
     if isinstance(x, Tracer):
-        return jax.device_put(x)
-    return np.asarray(x).view() if isinstance(x, np.ndarray | np.generic) else x
+        return _whole(jax.device_put(x))
+    return np.asarray(x).view() if isinstance(x, np.ndarray | np.generic) else _whole(x)
+
+
+def _whole(x: Any) -> Any:
+    """An array that each device of a mesh has all of: one call is not spread over explicit axes.
+
+    Outside of a mesh JAX lets arrays of several shardings meet.
+    """
+    if jax.sharding.get_abstract_mesh().empty or not isinstance(x, Array):
+        return x
+    sharding = jax.typeof(x).sharding
+    if all(axes is None for axes in sharding.spec):
+        return x
+    reshard: Any = jax.sharding.reshard
+    everywhere: Any = jax.NamedSharding(sharding.mesh, jax.P(*[None] * x.ndim))  # type: ignore[no-untyped-call]
+    return reshard(x, everywhere)
 
 
 def to_words(x: Any, dtype: DType, elements: bool = False) -> Array:

@@ -122,7 +122,9 @@ def execute(
         outputs, report, state = run_once(kernel, semantics, mode, again)
         return tuple(outputs[name] for name in kernel.outputs), (report, state)
 
-    outputs, (report, state) = doubts.settle(partial(run, False), partial(run, True), leaves)
+    types = {a.name: a.type.dtype for a in kernel.arguments if isinstance(a.type, GlobalTypes)}
+    of_results = [types[name] for name in kernel.outputs]
+    outputs, (report, state) = doubts.settle(partial(run, False), partial(run, True), leaves, of_results)
     return dict(zip(kernel.outputs, outputs, strict=True)), report, state
 
 

@@ -74,7 +74,9 @@ class Calls:
     def __call__(self, args: Sequence[Any]) -> tuple[Results, PackedReport]:
         """The results, and the report of what was not judged before."""
         leaves, structure = jax.tree.flatten(tuple(args))
-        kind = structure, *[(x.shape, x.dtype, getattr(x, "weak_type", False)) for x in leaves]
+        # A trace is for one mesh, whose axes are in the types of arrays that are sharded over them.
+        types = [getattr(x, "aval", None) or (x.shape, x.dtype) for x in leaves]
+        kind = structure, jax.sharding.get_abstract_mesh(), *types
         if kind in self.made:
             return self._called(self.made[kind], args, leaves)
         with seldom_collected():

@@ -18,12 +18,13 @@ from typing import Any, Protocol
 
 import jax
 import numpy as np
+from jax import Array
 
 from ..analysis.entries import Argument, GlobalTypes
 from ..errors import ArgumentError, ExecutionError, is_number
 from ..ir import ScalarType, TileType
 from ..lowering.bits import x64
-from . import array_files, conversion, interchange, state, tiles
+from . import array_files, conversion, state, tiles
 from .array_files import REGION
 from .interchange import received
 from .tiles import Tile
@@ -97,7 +98,7 @@ class Arrays:
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Arrays:
         """The batch of arrays; ArgumentError where their leading axes differ or one has none."""
-        arrays = {n: v if isinstance(v, Tile) or _is_lazy(v) else received(v, n) for n, v in values.items()}
+        arrays = {n: v if _is_lazy(v) else _apart(v, n) for n, v in values.items()}
         extents: dict[str, int] = {}
         for name, value in arrays.items():
             if not getattr(value, "shape", ()):
@@ -132,6 +133,16 @@ class Arrays:
         """Take pages of memory maps out of memory."""
         for value in self.values.values():
             release(value)
+
+
+def _apart(x: Any, what: str) -> Any:
+    """An array or a Tile; arrays whose type names a mesh, which a single device has none of, as NumPy's."""
+
+    def plain(leaf: Any) -> Any:
+        meshed = isinstance(leaf, Array) and not jax.typeof(leaf).sharding.mesh.empty
+        return np.asarray(leaf) if meshed else leaf
+
+    return jax.tree.map(plain, x if isinstance(x, Tile) else received(x, what))
 
 
 def _is_lazy(x: Any) -> bool:
@@ -254,7 +265,9 @@ def stream(
     sink = Sink(batch.count, _outputs(kernel, out))
     common = _shared(kernel, shared) | _blank(kernel, {*first, *shared}, sink.out or {})
     size = chunk or _chunk(first, batch.count)
-    with x64():
+    # Chunks go to one device each, whatever the mesh of the context.
+    alone: Any = jax.set_mesh(jax.sharding.Mesh(np.empty((), object), ()))
+    with x64(), alone:
         _run(_mapped(kernel), batch, common, size, sink, _progress(progress, batch.count))
     return sink.results()
 
@@ -268,7 +281,7 @@ def _shared(kernel: Mapped, values: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(t, ScalarType):
             arrays[name] = conversion.as_scalar(value, t.dtype, what)
         else:
-            arrays[name] = value if isinstance(value, tiles.Tile) else interchange.received(value, what)
+            arrays[name] = _apart(value, what)
     return arrays
 
 

@@ -108,6 +108,18 @@ class Tile:
             raise ArgumentError(
                 f"tile: got words of shape {tuple(shape)}", allowed=f"{self.type.shape}, the shape of type"
             )
+        if len(shape) >= 2 and t.dtype.bits == 64 and (given := np.dtype(self.words.dtype)) == np.uint32:
+            raise ArgumentError(
+                f"tile: got words of {given.name}",
+                allowed=f"{t.dtype.word.name} ({t}){conversion.narrowing(self.words, t.dtype)}",
+            )
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """As a dataclass; words of 64 bits as an array of NumPy, for JAX narrows those that it reads."""
+        words: Any = self.words
+        if self.type.dtype.bits < 64 or isinstance(words, Tracer) or not isinstance(words, Array):
+            return super().__reduce_ex__(protocol)
+        return _of_arrays, (np.asarray(words), self.v_row, self.v_col, self.type)
 
     @classmethod
     def of(cls, words: Array, ref: TileRef) -> Tile:
@@ -311,6 +323,11 @@ jax.export.register_pytree_node_serialization(
 
 def _leaves(t: Tile) -> tuple[Any, Any, Any]:
     return t.words, t.v_row, t.v_col
+
+
+def _of_arrays(words: np.ndarray[Any, Any], v_row: Any, v_col: Any, type: TileType) -> Tile:
+    with x64():
+        return Tile(jax.device_put(words), v_row, v_col, type)
 
 
 def _span(sizes: np.ndarray[Any, Any]) -> str:

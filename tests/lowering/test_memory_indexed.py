@@ -57,13 +57,21 @@ def operands(data: TileType, index: TileType, table: Sequence[Sequence[int]], se
     return found
 
 
-def check(program: pto.Program, data: TileType, index: TileType, profile: str, **options: Any) -> None:
-    """The engine on a batch and the interpreter on its elements."""
+def check(
+    program: pto.Program,
+    data: TileType,
+    index: TileType,
+    profile: str,
+    valid: tuple[int, int] | None = None,
+    **options: Any,
+) -> None:
+    """The engine on a batch and the interpreter on its elements; ``valid`` is the region of the indices."""
     nz = data.slayout != SLayout.NONE_BOX
     given = operands(data, index, BLOCKED if nz else PLAIN, 5)
     kernel = pto.compile(program, profile=profile, **options)
     types = {"i": index, "t": data}
     regions = {"i": (5, 13), "t": (5, 13)} if index == INDEX else {"i": (1, 9), "t": (9, 13)}
+    regions["i"] = valid or regions["i"]
 
     def run(words: dict[str, Any]) -> Any:
         made = {
@@ -101,6 +109,20 @@ def test_tables_known_at_run_time(profile: str, op: str, d: str, pick: str, attr
     index = ROW_INDEX if pick == "row" else TileType(INDEX.dtype, *data.shape)
     program = transfer(op, d, f"coalesce = #pto<coalesce {pick}>, {attributes}")
     check(program, data, index, profile)
+
+
+@pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")
+@pytest.mark.parametrize("profile", ["cpu_sim", "a2a3"])
+@pytest.mark.parametrize("valid", [(0, 9), (1, 4), (0, 0)])
+@pytest.mark.parametrize("op", ["mgather", "mscatter"])
+def test_indices_outside_their_region_are_what_the_profile_reads_there(
+    op: str, valid: tuple[int, int], profile: str
+) -> None:
+    outside = (
+        "gatherOob = #pto<gather_oob wrap>" if op == "mgather" else "scatterOob = #pto<scatter_oob wrap>"
+    )
+    data = TileType(pto.dtype("f32"), ROWS, COLS)
+    check(transfer(op, "f32", f"coalesce = #pto<coalesce row>, {outside}"), data, ROW_INDEX, profile, valid)
 
 
 @pytest.mark.parametrize(

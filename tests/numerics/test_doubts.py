@@ -160,6 +160,10 @@ def test_batches_of_batches_share_what_they_share() -> None:
     np.testing.assert_array_equal(np.asarray(nested["z"]).reshape(6, -1), np.stack(single).reshape(6, -1))
 
 
+_ELEMENTS = {"x": "f32", "i": "i32", "y": "f32", "n": "i16"}
+_STEPS = ("tmul", "x"), ("tadd", "y"), ("tsub", "y")
+
+
 def test_only_programs_that_keep_every_doubt_are_executed_so() -> None:
     for name, applies in {"rmsnorm": True, "grid_reduction": True, "softmax": False, "topk": False}.items():
         assert doubts.applies(_kernel(name).program) is applies
@@ -175,16 +179,21 @@ def test_only_programs_that_keep_every_doubt_are_executed_so() -> None:
 
 
 def test_integers_are_converted_beside_doubts() -> None:
-    f, i, h = (f"!pto.tile_buf<vec, 16x16x{d}>" for d in ("f32", "i32", "i16"))
-    program = pto.parse(
-        f"""func.func @k(%x: {f}, %i: {i}, %y: {f}, %n: {h}) attributes {{pto.entry}} {{
-          pto.tmul ins(%x, %x : {f}, {f}) outs(%y : {f})
-          pto.tadd ins(%y, %x : {f}, {f}) outs(%y : {f})
-          pto.tsub ins(%y, %x : {f}, {f}) outs(%y : {f})
-          pto.tcvt ins(%i : {i}) outs(%n : {h})
-          return
-        }}"""
-    )
+    tiles = {name: f"!pto.tile_buf<vec, 16x16x{d}>" for name, d in _ELEMENTS.items()}
+    views = {name: f"!pto.partition_tensor_view<16x16x{d}>" for name, d in _ELEMENTS.items()}
+    load = "pto.tload ins(%{0} : {1}) outs(%{0}t : {2})"
+    store = "pto.tstore ins(%{0}t : {2}) outs(%{0} : {1})"
+    f = tiles["x"]
+    lines = [
+        *(f"%{name}t = pto.alloc_tile : {t}" for name, t in tiles.items()),
+        *(load.format(name, views[name], tiles[name]) for name in "xi"),
+        *(f"pto.{op} ins(%xt, %{y}t : {f}, {f}) outs(%yt : {f})" for op, y in _STEPS),
+        f"pto.tcvt ins(%it : {tiles['i']}) outs(%nt : {tiles['n']})",
+        *(store.format(name, views[name], tiles[name]) for name in "yn"),
+    ]
+    arguments = ", ".join(f"%{name}: {view}" for name, view in views.items())
+    body = "\n".join(lines)
+    program = pto.parse(f"func.func @k({arguments}) attributes {{pto.entry}} {{\n{body}\nreturn\n}}")
     assert doubts.applies(program)
     kernel = pto.compile(program, "a5", warn=False)
     rng = np.random.default_rng(0)
@@ -193,5 +202,16 @@ def test_integers_are_converted_beside_doubts() -> None:
     outputs = np.zeros_like(x), integers.astype(np.int16)
     batch = jax.vmap(kernel)(x, integers, *outputs)
     alone = [kernel.eager(*call) for call in zip(x, integers, *outputs, strict=True)]
+    assert sorted(batch) == ["n", "y"]
     for name, results in batch.items():
         np.testing.assert_array_equal(np.asarray(results), [np.asarray(r[name]) for r in alone])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["rmsnorm", "grid_reduction", "4"])
+def test_a_doubt_is_found_in_a_buffer_of_raw_words(name: str) -> None:
+    batch, kernel = _batch(name, "one subnormal"), jax.jit(jax.vmap(_kernel(name)))
+    words = [x.view(f"u{x.itemsize}") if x.dtype.kind not in "iu" else x for x in batch]
+    for x, y in zip(kernel(*batch).values(), kernel(*words).values(), strict=True):
+        assert y.dtype == bits.raw(x).dtype
+        np.testing.assert_array_equal(np.asarray(bits.raw(x)), np.asarray(y))

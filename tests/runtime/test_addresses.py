@@ -111,6 +111,38 @@ def test_a_window_may_go_on_in_the_buffer_along_the_slowest_dimension_only() -> 
     assert expected in refused(lambda: plain.eager(short, -short, 1, 0, 64, 2, 64))
 
 
+_ROW = pto.parse("""
+func.func @f(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %n: index, %m: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %v = pto.make_tensor_view %x, shape = [%n, %m], strides = [%c8, %c1] : !pto.tensor_view<?x?xf32>
+  %w = pto.partition_view %v, offsets = [%c0, %c0], sizes = [%c1, %c8]
+    : !pto.tensor_view<?x?xf32> -> !pto.partition_tensor_view<1x8xf32>
+  %u = pto.make_tensor_view %y, shape = [%c1, %c8], strides = [%c8, %c1] : !pto.tensor_view<?x?xf32>
+  %p = pto.partition_view %u, offsets = [%c0, %c0], sizes = [%c1, %c8]
+    : !pto.tensor_view<?x?xf32> -> !pto.partition_tensor_view<1x8xf32>
+  %t = pto.alloc_tile : !pto.tile_buf<vec, 1x8xf32>
+  pto.tload ins(%w : !pto.partition_tensor_view<1x8xf32>) outs(%t : !pto.tile_buf<vec, 1x8xf32>)
+  pto.tstore ins(%t : !pto.tile_buf<vec, 1x8xf32>) outs(%p : !pto.partition_tensor_view<1x8xf32>)
+  return
+}""")
+_WAYS: dict[str, Callable[[int], Any]] = {
+    "interpreter": lambda n: oracle.run(_ROW, (X[:64], X[:8], n, 5))["y"],
+    "call": lambda n: pto.compile(_ROW)(X[:64], X[:8], n, 5)["y"],
+    "eager": lambda n: pto.compile(_ROW).eager(X[:64], X[:8], n, 5)["y"],
+    "checked": lambda n: pto.compile(_ROW, checks=True).checked(X[:64], X[:8], n, 5)["y"],
+    "known": lambda n: pto.compile(_ROW, scalars={"n": n})(X[:64], X[:8], 5)["y"],
+}
+
+
+@pytest.mark.parametrize("way", _WAYS)
+def test_the_slowest_dimension_is_behind_run_time_extents_of_1(way: str) -> None:
+    np.testing.assert_array_equal(np.asarray(_WAYS[way](1)), X[:8])
+    expected = "offset 0 and size 8 in dimension 1 of %v, whose extent is 5"
+    assert expected in refused(lambda: _WAYS[way](2))
+
+
 def test_a_report_has_the_numbers_of_its_first_batch_element_and_trip() -> None:
     batched = jax.vmap(moved()[1], in_axes=(None, None, None, 0, None, None, None))
     _, report = batched(X, -X, 0, np.array([0, 60, 61]), 64, 64, 64)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import numpy as np
 import pytest
@@ -176,3 +178,54 @@ def test_a_batch_of_64_inputs_and_valid_sizes_has_the_bits_of_single_runs() -> N
         args = (x[i], y[i], int(n[i]), int(m[i]))
         assert batch[i].tobytes() == np.asarray(kernel(*args)["y"]).tobytes()
         assert batch[i].tobytes() == oracle.run(program, args)["y"].tobytes()
+
+
+_CHOICES = """
+func.func @f(%x: !pto.ptr<D>, %y: !pto.ptr<D>, %s: D, %n: index, %b: i1) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %v = pto.load_scalar %x[%n] : !pto.ptr<D> -> D
+  %k = arith.cmpi sgt, %n, %c1 : index
+  %q = scf.if %k -> (D) { scf.yield %v : D } else { scf.yield %s : D }
+  %w = arith.select %b, %q, %s : D
+  %l = scf.for %i = %c0 to %n step %c1 iter_args(%a = %w) -> (D) {
+    %e = pto.load_scalar %x[%i] : !pto.ptr<D> -> D
+    %m = arith.cmpi sgt, %i, %c2 : index
+    %g = arith.select %m, %e, %a : D
+    scf.yield %g : D
+  }
+  pto.store_scalar %q, %y[%c0] : !pto.ptr<D>, D
+  pto.store_scalar %w, %y[%c1] : !pto.ptr<D>, D
+  pto.store_scalar %l, %y[%c2] : !pto.ptr<D>, D
+  return
+}"""
+
+
+@pytest.mark.parametrize("numerics", ["exact", "fast"])
+@pytest.mark.parametrize("d", ["bf16", "f16", "f32"])
+def test_scalars_that_are_chosen_keep_the_bits_of_nan_and_subnormal_numbers(d: str, numerics: Any) -> None:
+    program, dtype, size = pto.parse(_CHOICES.replace("D", d)), pto.dtype(d), 12
+    rng = np.random.default_rng(0)
+    exponent = dtype.canonical_nan & ~(1 << (dtype.mantissa - 1))
+    x, y, s = (
+        words ^ (words & dtype.word.type(exponent)) * (rng.random(words.shape) < 0.4).astype(dtype.word)
+        | dtype.word.type(exponent) * (rng.random(words.shape) < 0.4).astype(dtype.word)
+        for words in (
+            rng.integers(0, 1 << dtype.bits, shape, dtype.word) for shape in ((size, 8), (size, 3), (size,))
+        )
+    )
+    calls = [
+        {"x": x[i], "y": y[i], "s": s[i].view(dtype.numpy), "n": i % 7, "b": i % 2 == 0} for i in range(size)
+    ]
+    expected = [oracle.run(program, call, profile="a5")["y"].view(dtype.word) for call in calls]
+    kernel = pto.compile(program, "a5", numerics=numerics, checks=False, warn=False)
+    batch = jax.tree.map(lambda *values: np.stack(values), *calls)
+    results = {
+        "vmap": jax.vmap(lambda call: kernel(**call))(batch)["y"],
+        "call": np.stack([kernel(**call)["y"] for call in calls[:4]]),
+        "eager": np.stack([kernel.eager(**call)["y"] for call in calls[:4]]),
+    }
+    for way, words in results.items():
+        found = np.asarray(words).view(dtype.word)
+        np.testing.assert_array_equal(found, np.stack(expected)[: len(found)], err_msg=way)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import permutations
 from typing import Any
 
 import jax
@@ -38,3 +39,55 @@ def test_results_are_sharded_as_their_batch(batch: Any, way: str, jit: bool) -> 
     found = (jax.jit(call) if jit else call)(batch)
     assert str(jax.typeof(found)) == "float32[4@i,64,64]"
     np.testing.assert_array_equal(np.asarray(found), 2 * np.asarray(batch))
+
+
+_DATA = np.random.default_rng(1).standard_normal((64, 64)).astype(np.float32)
+
+
+def _of_mesh(axis: str | None) -> Any:
+    """The data as an array of a mesh, sharded over an axis or whole on each device."""
+    mesh = jax.make_mesh((2,), ("i",), axis_types=(AxisType.Explicit,))
+    return jax.device_put(_DATA, NamedSharding(mesh, PartitionSpec(axis)))  # type: ignore[no-untyped-call]
+
+
+_ARRAYS: dict[str, Any] = {
+    "numpy": lambda: _DATA,
+    "whole": lambda: _of_mesh(None),
+    "parts": lambda: _of_mesh("i"),
+}
+
+
+@pytest.mark.parametrize("order", list(permutations(_ARRAYS)), ids="-".join)
+def test_one_kernel_takes_arrays_of_a_mesh_and_others(order: tuple[str, ...]) -> None:
+    text = EXAMPLES["vector_add"].path.read_text()
+    # A kernel of its own, which has compiled nothing.
+    kernel = pto.compile(pto.parse(text, file="-".join(order)))
+    for name in order:
+        x = _ARRAYS[name]()
+        np.testing.assert_array_equal(np.asarray(kernel(x, x, x)["z"]), 2 * _DATA)
+
+
+_MASKED = pto.compile(
+    pto.parse("%d = tadd %a, %b : !pto.tile<64x64xf32>\n%e = texp %d : !pto.tile<64x64xf32>")
+)
+_CALLS: dict[str, Any] = {
+    "call": lambda x: _MASKED(x, x)["e"],
+    "jit": lambda x: jax.jit(_MASKED)(x, x)["e"],
+    "eager": lambda x: _MASKED.eager(x, x)["e"],
+    "instruction": lambda x: pto.ops.texp(pto.ops.tadd(x, x)),
+    "map": lambda x: _MASKED.map((x[None], x[None]))["e"],
+}
+
+
+@pytest.mark.parametrize("axes", [AxisType.Explicit, AxisType.Auto])
+@pytest.mark.parametrize("call", _CALLS)
+def test_a_mesh_in_the_context_changes_nothing(call: str, axes: AxisType) -> None:
+    expected = np.asarray(_CALLS["jit"](_DATA)).reshape(64, 64)
+    mesh = jax.make_mesh((2,), ("i",), axis_types=(axes,))
+    arrays = [_DATA]
+    if axes == AxisType.Explicit:
+        arrays += [_of_mesh(None), _of_mesh("i")]
+    for x in arrays:
+        with jax.set_mesh(mesh):
+            found = np.asarray(_CALLS[call](x))
+        np.testing.assert_array_equal(found.reshape(64, 64).view(np.uint32), expected.view(np.uint32))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -153,6 +154,36 @@ def test_programs_and_tiles_survive_pickles_and_copies() -> None:
         assert pickle.loads(pickle.dumps(tile)) == tile == copy.deepcopy(tile)
     for profile in PROFILES.values():
         assert pickle.loads(pickle.dumps(profile)) is profile is copy.deepcopy(profile)
+
+
+_LONG = np.arange(1, 9, dtype=np.int64).reshape(1, 8) << 33
+
+
+def test_tiles_of_64_bits_survive_pickles_and_copies() -> None:
+    for tile in (
+        pto.tile(_LONG),
+        pto.tile(_LONG, valid=(1, 5)),
+        jax.vmap(pto.tile)(pto.tile(_LONG).array[None]),
+    ):
+        for made in (pickle.loads(pickle.dumps(tile)), copy.deepcopy(tile), copy.copy(tile)):
+            assert made == tile and made.words.dtype == np.uint64
+            np.testing.assert_array_equal(np.asarray(made), np.asarray(tile))
+
+
+def test_words_of_a_tile_that_jax_has_narrowed_are_an_error() -> None:
+    tile = jax.device_get(pto.tile(_LONG))
+    calls: dict[str, Callable[[], Any]] = {
+        "device_put": lambda: jax.device_put(tile),
+        "jit": lambda: jax.jit(lambda t: t)(tile),
+        "instruction": lambda: jax.jit(lambda t: pto.ops.tadd(t, t, profile="cpu_sim"))(tile),
+        "vmap": lambda: jax.vmap(lambda t: t)(jax.tree.map(lambda x: x[None], tile)),
+        "loop": lambda: jax.lax.map(lambda t: t, jax.tree.map(lambda x: x[None], tile)),
+    }
+    for name, call in calls.items():
+        with pytest.raises(pto.ArgumentError, match=r"got words of uint32; allowed: uint64 .*JAX narrows"):
+            call()
+        with jax.enable_x64(True):
+            assert np.asarray(jax.tree.leaves(call())[0]).dtype == np.uint64, name
 
 
 def test_kernels_of_a_module_pickle_by_name_with_their_constants() -> None:
