@@ -53,6 +53,8 @@ LIMIT = 40_000
 MEETING = 8_000
 #: Periods of a loop that are followed between its first and its last trips.
 MOST_SPECIAL = 8
+#: How many numbers that choose between the branches of an operation are kept.
+DECISIONS = 4
 #: Operations up to which they are listed, in all trips.
 LISTED = 20_000
 
@@ -287,6 +289,8 @@ class CourseRun:
         self.shortened: dict[str, list[int]] = {}
         #: The branches that it has taken.
         self.taken: set[Arm] = set()
+        #: The assumed numbers that have chosen branches, the first ones of each operation.
+        self.decisions: dict[int, list[Assumed]] = {}
         #: Whether the course has come to its end.
         self.ended = False
         self.left = LIMIT if listed is None else LISTED
@@ -378,7 +382,11 @@ class CourseRun:
 
     def choose(self, op: Op, number: Operand) -> None:
         """Note which region a number chooses."""
-        number = number.value if isinstance(number, Assumed) else number
+        if isinstance(number, Assumed):
+            decisions = self.decisions.setdefault(id(op), [])
+            if len(decisions) < DECISIONS:
+                decisions.append(number)
+            number = number.value
         if isinstance(number, int):
             self.taken.add(arm_of(op, number))
 
