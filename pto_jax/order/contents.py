@@ -180,7 +180,7 @@ class ContentsRun(CourseRun):
 
     def place(self, operand: Operand) -> tuple[Place, Region] | None:
         """The bytes of a tile at an address, and those of them that a handle is over."""
-        operand = self.selected(operand)
+        operand = self.machine.selected(operand)
         region = self.region(operand)
         storage = getattr(operand, "storage", None)
         if region is None or not isinstance(operand, TileRef) or not isinstance(storage, Storage):

@@ -21,8 +21,6 @@ from ..interpreter import (
     Steps,
     TileRef,
     View,
-    chosen,
-    with_storage,
 )
 from ..interpreter.cores import Block, Core, cores_of as cores_of_block, kind_of
 from ..interpreter.fifo import ring
@@ -523,7 +521,7 @@ class CourseRun:
 
     def region(self, operand: Operand) -> Region | None:
         """The bytes of a handle or view."""
-        operand = self.selected(operand)
+        operand = self.machine.selected(operand)
         if isinstance(operand, TileRef):
             return self.bytes_of_tile(operand)
         if isinstance(operand, View):
@@ -539,10 +537,3 @@ class CourseRun:
         if held is None:
             held = self._tiles[key] = ref, tile_region(ref, sizes)
         return held[1]
-
-    def selected(self, operand: Operand) -> Operand:
-        """A handle that is over one of several tiles, over the one that it is over now."""
-        choice = chosen(operand)
-        if choice is None:
-            return operand
-        return with_storage(operand, choice.options[self.machine.known(choice.index) or 0])
