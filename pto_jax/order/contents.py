@@ -58,6 +58,11 @@ class Place(NamedTuple):
         """Whether a tile of another type is at its bytes."""
         return self.bytes == other.bytes and self.made != other.made and self.type != other.type
 
+    def pair(self, other: Place) -> frozenset[tuple[Bytes, int]]:
+        """What two places are to each other: a part and its whole by their bytes, twins by who placed them."""
+        twins = self.bytes == other.bytes
+        return frozenset((place.bytes, place.made if twins else 0) for place in (self, other))
+
     def has(self, start: int, end: int) -> bool:
         """Whether bytes are inside of it."""
         return self.start <= start and end <= self.end
@@ -266,11 +271,11 @@ class ContentsRun(CourseRun):
             written = self.writes[number]
             inside = place.has(written.region.start, written.region.end)
             if inside and not (written.own or written.scratch) and is_window(written.place.type, place.type):
-                meant.add(frozenset((written.place.bytes, place.bytes)))
+                meant.add(written.place.pair(place))
         for lost in self.lost.values():
             place = lost.by.place
             parts = is_window(place.type, lost.read.type) or is_window(lost.read.type, place.type)
-            if parts and frozenset((place.bytes, lost.read.bytes)) in meant:
+            if parts and place.pair(lost.read) in meant:
                 continue
             # Another form of a tile that is not read itself gives the tile a value.
             if lost.by.read or not place.is_recast(lost.read):

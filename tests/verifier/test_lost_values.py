@@ -117,6 +117,14 @@ LOST = {
     "another shape that nobody reads": tile("u", OTHER) + fill("u", OTHER) + STORE,
     "another tile of its type at its bytes": TWIN + fill("u", T) + read("u", T) + STORE,
     "another tile of its type in a loop": TWIN + loop(read("t", T) + fill("u", T) + read("u", T)),
+    "one of three tiles in turns": TWIN
+    + tile("v", T, "a0")
+    + into("v", T)
+    + fill("u", T)
+    + read("t", T)
+    + fill("v", T)
+    + read("v", T)
+    + read("u", T),
     "another form of a tile, used itself": tile("u", ROW, "a0")
     + into("u", ROW)
     + fill("u", ROW)
