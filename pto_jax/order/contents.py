@@ -59,7 +59,7 @@ class Place(NamedTuple):
         return self.bytes == other.bytes and self.made != other.made and self.type != other.type
 
     def pair(self, other: Place) -> frozenset[tuple[Bytes, int]]:
-        """What two places are to each other: a part and its whole by their bytes, twins by who placed them."""
+        """What two places are to each other: a part and its whole by bytes, twins by who placed them."""
         twins = self.bytes == other.bytes
         return frozenset((place.bytes, place.made if twins else 0) for place in (self, other))
 
@@ -156,7 +156,7 @@ class ContentsRun(CourseRun):
 
     def bytes_of(self, op: Op) -> Iterator[Use]:
         """Of micro-operations nothing is known."""
-        self.machine.accessed = []
+        self.machine.accessed, self.machine.indexed = [], []
         self.micro = True
         return iter(())
 

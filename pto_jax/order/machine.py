@@ -54,6 +54,8 @@ class OrderMachine(NoStorage):
         self.touched: list[tuple[bool, Pointer]] = []
         #: The bytes that the last micro-operation writes or reads, by the names of its pointers.
         self.accessed: list[tuple[bool, str, Region]] = []
+        #: The first elements of the memory in which numbers of registers say what it writes or reads.
+        self.indexed: list[tuple[bool, str, Region]] = []
         #: The vector scope that is executed, and what the last operation in it comes behind.
         self.scope: VectorScope | None = None
         self.after = 0
@@ -103,6 +105,9 @@ class OrderMachine(NoStorage):
                 regions = touched(*start, place, call, numbers, operands.get("mask", operands.get("extra")))
                 if regions is not None:
                     self.accessed.append((place.access == "write", place.pointer, regions))
+                elif place.rows is None and place.span(call, numbers) is None:
+                    first = self._element(operands.get(place.key), *start)
+                    self.indexed += [] if first is None else [(place.access == "write", place.pointer, first)]
         self.after = after_of(operands)
         loads = self.scope is not None and any(not write for write, _, _ in self.accessed)
         own = self.scope.load if self.scope is not None and loads else 0
@@ -118,6 +123,11 @@ class OrderMachine(NoStorage):
     def _number(self, value: Operand) -> int | None:
         plain = value is None or isinstance(value, TileRef | View | Pointer | LocalPointer | Register | tuple)
         return None if plain else self.known(value)
+
+    def _element(self, pointer: Operand, space: Space, start: int) -> Region | None:
+        if not isinstance(pointer, LocalPointer | TileRef):
+            return None
+        return Region.of(space, start, max(1, local_pointer(pointer).dtype.storage_bits // 8), [])
 
     def _first_byte(self, pointer: Operand) -> tuple[Space, int] | None:
         """The memory and the byte that a pointer is at; None where they are not known."""

@@ -116,7 +116,8 @@ class Walk(Interpreter):
         else:
             yield from self.single(op, scope, facts)
             machine = course.machine
-            touched = facts.uses or machine.touched or machine.accessed or machine.scalars
+            accessed = machine.accessed or machine.indexed
+            touched = facts.uses or machine.touched or accessed or machine.scalars
             if facts.runs is None and not facts.traits.calls and touched:
                 course.core = self.core_of(facts)
                 course.note(self, op, scope, facts)
@@ -424,7 +425,7 @@ class CourseRun:
                 self.clocks.execute(uses)
             if traits.fifo == "pop" and are_windows(self.profile):
                 self.windows.setdefault(self.core, deque()).append(uses[0] if uses else None)
-        if self.machine.accessed:
+        if self.machine.accessed or self.machine.indexed:
             self.clocks.execute(list(self.bytes_of(op)))
         if self.machine.touched:
             self.clocks.execute(list(self.elements(op, facts)))
@@ -445,8 +446,8 @@ class CourseRun:
 
     def bytes_of(self, op: Op) -> Iterator[Use]:
         """The bytes that a micro-operation has accessed."""
-        operation, accessed = find_micro(op.name), self.machine.accessed
-        self.machine.accessed = []
+        operation, accessed = find_micro(op.name), [*self.machine.accessed, *self.machine.indexed]
+        self.machine.accessed, self.machine.indexed = [], []
         if operation is None:
             return
         written, values = id(op) in self.judged.written, operation.values(op)

@@ -186,3 +186,34 @@ def test_a_merge_waits_for_its_lists(count: int, config: int, raced: bool) -> No
     )
     assert pto.races(right) == []
     assert [f.kind for f in pto.races(wrong)] == ["race"] * raced
+
+
+INDEX = "!pto.vreg<64xi32>"
+#: Operations whose lanes say which elements they access, with the pipe that has to be waited for.
+INDEXED = {
+    "a gather": (f"%g = pto.vgather2 %l0, %i, %all : {P}, {INDEX}, {M} -> {R}\n", "MTE2->V"),
+    "a scatter": (f"pto.vscatter %r, %l0, %i, %all : {R}, {P}, {INDEX}, {M}\n", "MTE2->V"),
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_elements_that_lanes_choose_wait_for_a_copy(name: str) -> None:
+    """Two of them in a scope may choose others, so that no barrier is missed between them."""
+    line, pipes = INDEXED[name]
+    lists = "".join(f"%c{n}x = arith.constant {n} : i64\n" for n in (0, 1, 256))
+    lists += f"%zero = arith.constant 0 : i32\n%l0 = pto.castptr %c0x : i64 -> {P}\n"
+    lists += "%one = arith.constant 1.0 : f32\n"
+    copy = "pto.mte_gm_ub %x, %l0, %c0x, %c256x\nnburst(%c1x, %c256x, %c256x)\n"
+    copy += f": !pto.ptr<f32, gm>, {P}, i64, i64, i64, i64, i64\n"
+    scope = f'pto.vecscope {{\n%all = pto.pset_b32 "PAT_ALL" : {M}\n%i = pto.vci %zero : i32 -> {INDEX}\n'
+    scope += f"%r = pto.vdup %one, %all : f32, {M} -> {R}\n{line}{line.replace('%g', '%h')}}}\n"
+    head = 'module attributes {pto.target_arch = "a5", pto.kernel_kind = #pto.kernel_kind<vector>} {\n'
+    head += "func.func @k(%x: !pto.ptr<f32, gm>) attributes {pto.kernel} {\n"
+    order = pair("MTE2", "V")
+    right, wrong = (
+        pto.parse(head + lists + body + "return\n}\n}")
+        for body in (copy + order + scope, order + copy + scope)
+    )
+    assert [str(f) for f in pto.races(right)] == []
+    found = {f"{f.first.pipe[5:]}->{f.second.pipe[5:]}" for f in pto.races(wrong) if f.second is not None}
+    assert found == {pipes}
