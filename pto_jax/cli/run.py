@@ -366,7 +366,7 @@ def _scalars(kernel: Signature, given: Mapping[str, Any]) -> dict[str, Array]:
     return {name: _scalar(scalars[name], value) for name, value in given.items()}
 
 
-def _scalar(argument: entries.Argument, value: Any) -> Array:
+def _scalar(argument: Argument, value: Any) -> Array:
     try:
         return convert_input(argument, np.asarray(value))
     except ArgumentError as error:

@@ -123,7 +123,7 @@ class Guesses:
     def near(self, number: Assumed) -> Iterator[Course]:
         """Courses for which a condition may differ: with another one of its assumptions, or all far away."""
         numbers = [_at(self.course.numbers, i) for i in range(min(self.leaves, _LEAVES))]
-        holds = [_at(self.course.holds, i) for i in range(min(self.conditions, _CONDITIONS))]
+        holds = [bool(_at(self.course.holds, i)) for i in range(min(self.conditions, _CONDITIONS))]
         steps = dict.fromkeys(s * gap + d for gap in sorted(number.gaps) for d in (0, -1, 1) for s in (1, -1))
         for bit in (b for b in range(_LEAVES + _CONDITIONS) if number.of >> b & 1):
             if bit >= _LEAVES:

@@ -173,8 +173,9 @@ class Scopes:
         if not self._open_names:
             nearby = list(self._bindings)[-_SUGGESTED_FROM:]
             close = names.suggestion(mention.name, nearby, "%")
-            placed = isinstance(written, TileType) and None not in written.valid and not close
-            fix = _allocation(mention.name, written) if placed else ""
+            fix = ""
+            if isinstance(written, TileType) and None not in written.valid and not close:
+                fix = _allocation(mention.name, written)
             definition = rf"^[ \t]*%{re.escape(mention.name)}[ \t]*=.*$(?:\n(?!{_STATEMENT}).*$)*"
             later = re.search(definition, self._cursor.source[mention.end :], re.M)
             if later is not None:
