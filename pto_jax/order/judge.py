@@ -31,6 +31,8 @@ _MANY = 5
 _BLOCKS = 24
 #: Operations of all blocks together, and those that are followed to come to branches that no course takes.
 _ROOM = 40_000
+#: Operations that are followed to come to a branch from a course that takes another one.
+_NEARBY = 10_000
 #: How many numbers that are loaded are alike before they repeat those of arguments.
 _LOADED = 240
 #: Courses in which numbers of flags that the text does not say may be equal.
@@ -178,7 +180,7 @@ def _near(judged: Judged, function: Function, runs: Sequence[CourseRun]) -> list
     ops = {id(op): op for f in functions_of(judged.resolved.program, function) for op in f.walk()}
     arms = {(key, arm) for key, op in ops.items() for arm in choices(op)}
     left = arms - {arm for run in runs for arm in run.taken}
-    pending, tried, found, room = deque(runs), list(runs), list[CourseRun](), _ROOM
+    pending, tried, found, room = deque(runs), list(runs), list[CourseRun](), _NEARBY
     while pending and left and room > 0:
         guesses, decisions = (run := pending.popleft()).guesses, run.decisions
         wanted = [n for key in dict.fromkeys(key for key, _ in left) for n in decisions.get(key, ())]

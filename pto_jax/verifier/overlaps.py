@@ -129,12 +129,35 @@ def _without_windows(
 
 
 def _twins(lifetimes: Lifetimes, places: Mapping[int, Place]) -> dict[int, int]:
-    """For tiles, the others at their bytes."""
+    """For tiles, the others at their bytes, of another type those that lose a value to one that is used.
+
+    Most handles of another type only read what the tile has, or only give it a value.
+    """
     groups: dict[tuple[Loc, int, int], int] = {}
     for i, place in places.items():
         groups[place.bytes] = groups.get(place.bytes, 0) | 1 << i
-    result = {i: groups[place.bytes] & ~(1 << i) for i, place in places.items()}
+    types = [tile.type for tile in lifetimes.tiles]
+    mixed = any(len({types[i] for i in bits(group)}) > 1 for group in groups.values())
+    reads, writes = _used(lifetimes) if mixed else (0, 0)
+    result = {}
+    for i, place in places.items():
+        others = bits(groups[place.bytes] & ~(1 << i))
+        twins = (j for j in others if types[i] == types[j] or (reads >> i & 1 and writes >> j & 1))
+        result[i] = sum(1 << j for j in twins)
     return {i: twins for i, twins in result.items() if twins}
+
+
+def _used(lifetimes: Lifetimes) -> tuple[int, int]:
+    """The tiles that are read and those that are written, by handles of their own."""
+    reads = writes = 0
+
+    def visit(op: Op, access: Access, before: int, behind: int) -> None:
+        nonlocal reads, writes
+        reads |= access.reads
+        writes |= access.writes
+
+    lifetimes.visit(visit)
+    return reads, writes
 
 
 def _near(places: Mapping[int, Place]) -> dict[int, int]:
