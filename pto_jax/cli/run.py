@@ -363,7 +363,15 @@ def _scalars(kernel: Signature, given: Mapping[str, Any]) -> dict[str, Array]:
         if isinstance(value, list):
             got = f"--arg {name}: got {len(value)} numbers"
             raise ArgumentError(got, allowed="one, or one for each rank", fix=f"--ranks {len(value)}")
-    return {name: convert_input(scalars[name], np.asarray(value)) for name, value in given.items()}
+    return {name: _scalar(scalars[name], value) for name, value in given.items()}
+
+
+def _scalar(argument: Argument, value: Any) -> Array:
+    try:
+        return convert_input(argument, np.asarray(value))
+    except ArgumentError as error:
+        got = f"--arg {argument.name}: {error.got}"
+        raise ArgumentError(got, allowed=error.allowed, fix=error.fix) from None
 
 
 def instruction_counts(program: Program) -> str:

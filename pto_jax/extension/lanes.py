@@ -6,6 +6,7 @@ Files that add instructions are loaded in this process and in those that it star
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -230,7 +231,8 @@ def load(file: str | Path) -> None:
         return
     if not path.is_file():
         raise FileError(f"{file}: no such file")
-    spec = spec_from_file_location(name, path)
+    # The suffix of a file has no say in how it is read.
+    spec = spec_from_file_location(name, path, loader=SourceFileLoader(name, str(path)))
     assert spec is not None
     assert spec.loader is not None
     sys.modules[name] = module = module_from_spec(spec)

@@ -70,7 +70,8 @@ def opened(path: str | Path, *, regular: bool = False) -> Iterator[IO[bytes]]:
         with Path(path).open("rb") as file:
             yield file
     except FileNotFoundError:
-        raise FileError(f"{path}: no such file") from None
+        fix = "/dev/stdin" if str(path) == "-" else ""
+        raise FileError(f"{path}: no such file", fix=fix) from None
     except IsADirectoryError:
         raise FileError(f"{path}: got a folder", allowed="a file") from None
     except (OSError, ValueError) as error:

@@ -15,7 +15,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from ..errors import Diagnostic, VerifyError
-from ..ir import AttrValue, Function, Loc, MemRefType, Op, Pipe, PipeEventType, Region, TileType, Type, Value
+from ..ir import (
+    F8E8M0,
+    AttrValue,
+    Function,
+    Loc,
+    MemRefType,
+    Op,
+    Pipe,
+    PipeEventType,
+    Region,
+    TileType,
+    Type,
+    Value,
+)
 from ..profiles import ProfileName
 from . import find, find_micro
 from .bind import bind
@@ -229,6 +242,12 @@ def loc_of(t: Type) -> Loc | None:
     return tile.loc if isinstance(tile, TileType) else None
 
 
+def _memory_of(t: Type) -> Loc | None:
+    """The buffer of a tile; the assembler spells that of block scales of a factor as that of parameters."""
+    loc = loc_of(t)
+    return Loc.SCALELEFT if loc == Loc.SCALING and isinstance(t, TileType) and t.dtype == F8E8M0 else loc
+
+
 def pipe_of(op: Op) -> Pipe:
     """The pipe an operation runs on, as its declaration says for the places of its tiles.
 
@@ -242,8 +261,8 @@ def pipe_of(op: Op) -> Pipe:
         return Pipe.S
     if instruction.pipe_rule is None:
         return instruction.pipe
-    source = next((loc for v in op.ins if (loc := loc_of(v.type)) is not None), None)
-    target = next((loc for v in op.destinations if (loc := loc_of(v.type)) is not None), None)
+    source = next((loc for v in op.ins if (loc := _memory_of(v.type)) is not None), None)
+    target = next((loc for v in op.destinations if (loc := _memory_of(v.type)) is not None), None)
     pipe = instruction.pipe_rule(source, target)
     return instruction.pipe if pipe is None else pipe
 

@@ -119,7 +119,7 @@ _BETWEEN_TILES: tuple[declare.Instruction, ...] = (
         sampler=layout_moves.samples,
         moves="copy",
         in_place={"cpu_sim": ("src",)},
-        pipe_rule=handles.moved,
+        pipe_rule=handles.loaded,
         assembly=assembly.Assembly(
             generic=assembly.segments("src dst fp pre_quant_scalar=preQuantScalar"),
             typed_apart=True,

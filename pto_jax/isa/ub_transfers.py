@@ -279,6 +279,20 @@ def _sorted(size: int) -> Span:
     return span
 
 
+def _merged(*lists: int) -> Span:
+    """The bytes of records of some lists, or those that a merge comes to for certain if it may end early."""
+
+    def span(call: MicroCall, numbers: Numbers) -> int | None:
+        count, config = numbers["count"], numbers["config"]
+        if count is None or config is None:
+            return None
+        lengths = [(count >> 16 * k & 0xFFFF) * (config >> 8 + k & 1) for k in lists]
+        early = config >> 12 & 1
+        return RECORD * (min(1, max(lengths)) if early else sum(lengths))
+
+    return span
+
+
 _SOURCES = " ".join(f"src{k}" for k in range(LISTS))
 
 _sort = partial(micro, kind="memory", source=_SORT_PAGE)
@@ -291,7 +305,8 @@ _SORTS: tuple[MicroOperation, ...] = (
     _sort("vmrgsort4", "Merge of up to four lists of records, in descending order.",
           f"dst {_SOURCES} count config", "p* p* p* p* p* i64 i64", between_scopes=True,
           rules=(micro_types.records,), decisions=(_FIELDS, _TIES),
-          places=(Place("dst", "write"), *(Place(name, "read") for name in _SOURCES.split()))),
+          places=(Place("dst", "write", span=_merged(*range(LISTS))),
+                  *(Place(f"src{k}", "read", span=_merged(k)) for k in range(LISTS)))),
     _sort("get_vms4_sr", "Records of each list that the last merge has taken.",
           "-> list0 list1 list2 list3", "-> i16 i16 i16 i16"),
 )  # fmt: skip

@@ -74,21 +74,28 @@ def _meant(site: Site, group: str) -> str | None:
     whole = site.shapes.get(view.name, ()) if view is not None else site.numbers("shape")
     values = site.numbers(group)[: len(whole)]
     dims = extents(t, len(whole)) or ()
-    sizes = [d or 0 for d in (dims if len(dims) == len(whole) else whole)]
+    agreed = dims if len(dims) == len(whole) else whole
+    sizes = [d or 0 for d in agreed]
     numbers: list[int | None]
     if group == "strides":
         static = [n for n in whole if n is not None]
         numbers = [prod(static[i + 1 :]) if len(static) == len(whole) else None for i in range(len(whole))]
     elif group == "offsets":
+        given = site.numbers("sizes")
+        sizes = (
+            [n or size for n, size in zip(given, sizes, strict=True)] if len(given) == len(sizes) else sizes
+        )
         room = [(n or 0) - size for n, size in zip(whole, sizes, strict=True)]
         if min(room, default=0) < 0:
             return None
         numbers = [
             min(max(n or 0, 0), most) for n, most in zip((*values, *[0] * len(room)), room, strict=False)
         ]
+    elif view is None:
+        numbers = [n if d is None else d for n, d in zip(whole, agreed, strict=True)]
     else:
         numbers = [min(n, size) if n else size for n, size in zip(whole, sizes, strict=True)]
-    if None in numbers or not numbers:
+    if None in numbers or not numbers or numbers == list(values):
         return None
     if site.op.span is not None and site.op.span.python:
         return str(numbers)

@@ -54,6 +54,15 @@ class Place(NamedTuple):
         """Whether two handles are over one tile: another tile of its type at its bytes is another value."""
         return self.bytes == other.bytes and (self.made == other.made or self.type != other.type)
 
+    def is_recast(self, other: Place) -> bool:
+        """Whether a tile of another type is at its bytes."""
+        return self.bytes == other.bytes and self.made != other.made and self.type != other.type
+
+    def pair(self, other: Place) -> frozenset[tuple[Bytes, int]]:
+        """What two places are to each other: a part and its whole by bytes, twins by who placed them."""
+        twins = self.bytes == other.bytes
+        return frozenset((place.bytes, place.made if twins else 0) for place in (self, other))
+
     def has(self, start: int, end: int) -> bool:
         """Whether bytes are inside of it."""
         return self.start <= start and end <= self.end
@@ -67,7 +76,8 @@ class Place(NamedTuple):
 class Written:
     """What one operation has written: ``scratch`` means nothing; ``own``: it is read as what it is.
 
-    ``sources`` are the operations that have placed the tiles at its own bytes that it is computed from.
+    ``sources`` are the operations that have placed the tiles at its own bytes that it is computed from,
+    ``lineage`` those of all tiles that it follows from; ``read``: it is read by the handle that wrote it.
     """
 
     op: Op
@@ -75,7 +85,9 @@ class Written:
     region: Region
     scratch: bool
     sources: frozenset[int] = frozenset()
+    lineage: frozenset[int] = frozenset()
     own: bool = False
+    read: bool = False
 
 
 class Lost(NamedTuple):
@@ -104,10 +116,10 @@ class Memory:
 class ContentsRun(CourseRun):
     """A course that follows all trips of all loops, and where the values come from that it reads.
 
-    Only operations that use bytes ``within`` ranges of a memory count.
+    Only operations that use bytes ``within`` ranges of a memory count, all where there are none.
     """
 
-    def __init__(self, judged: Judged, course: Course, within: Ranges) -> None:
+    def __init__(self, judged: Judged, course: Course, within: Ranges | None) -> None:
         super().__init__(judged, course)
         self.within = within
         self.all_trips, self.left = True, LIMIT
@@ -122,6 +134,7 @@ class ContentsRun(CourseRun):
         self.passed: set[tuple[int, Place]] = set()
         #: The bytes that the present operation reads, and what has placed what is there.
         self.sources: list[tuple[Bytes, frozenset[int]]] = []
+        self.lineage: frozenset[int] = frozenset()
         #: The bytes and the operations that have placed tiles that were written.
         self.named: set[tuple[Bytes, int]] = set()
         self._memory: defaultdict[Space, Memory] = defaultdict(Memory)
@@ -132,7 +145,7 @@ class ContentsRun(CourseRun):
         """Nothing that has to be ordered: only what is read and written counts."""
         executed = self.machine.executed
         operands = executed.operands if executed is not None and executed.op is op else {}
-        self.sources = []
+        self.sources, self.lineage = [], frozenset()
         before = {n.name: operands[n.name] if n.name in operands else scope.find(n.value) for n in accesses}
         self.came_to.add(id(op))
         if not self.is_unchanged(op, before, operands):
@@ -143,7 +156,7 @@ class ContentsRun(CourseRun):
 
     def bytes_of(self, op: Op) -> Iterator[Use]:
         """Of micro-operations nothing is known."""
-        self.machine.accessed = []
+        self.machine.accessed, self.machine.indexed = [], []
         self.micro = True
         return iter(())
 
@@ -153,8 +166,8 @@ class ContentsRun(CourseRun):
         if here is None:
             return
         place, region = here
-        ranges = self.within.get(place.space.loc, ())
-        if all(end <= place.start or place.end <= start for start, end in ranges):
+        ranges = None if self.within is None else self.within.get(place.space.loc, ())
+        if ranges is not None and all(end <= place.start or place.end <= start for start, end in ranges):
             return
         exact = region.start >= 0 and region.end <= GENERIC and region.rows is not None
         if not exact:
@@ -166,13 +179,13 @@ class ContentsRun(CourseRun):
             instruction = self.judged.resolved.of(op).instruction
             scratch = instruction is not None and instruction.operand(operand_use.name).role == "tmp"
             sources = frozenset[int]().union(*(s for at, s in self.sources if at == place.bytes))
-            self.write(Written(op, place, region, scratch, sources), exact)
+            self.write(Written(op, place, region, scratch, sources, self.lineage), exact)
         else:
             self.read(place, region, exact)
 
     def place(self, operand: Operand) -> tuple[Place, Region] | None:
         """The bytes of a tile at an address, and those of them that a handle is over."""
-        operand = self.selected(operand)
+        operand = self.machine.selected(operand)
         region = self.region(operand)
         storage = getattr(operand, "storage", None)
         if region is None or not isinstance(operand, TileRef) or not isinstance(storage, Storage):
@@ -211,9 +224,19 @@ class ContentsRun(CourseRun):
             old = self.writes[before - 1].place if before else None
             same, twins = place.is_same(written.place), place.bytes == written.place.bytes
             self.sources.append((place.bytes, written.sources | {place.made}))
+            self.lineage |= written.lineage | {place.made, written.place.made}
+            written.read |= place.made == written.place.made
             if twins and not same:
                 # A sum may have a name of its own at the bytes of what it is added to.
                 if (place.bytes, place.made) in self.named and place.made not in written.sources:
+                    self.lost.setdefault(
+                        (id(written.op), place.bytes, place.bytes), Lost(written, place, place)
+                    )
+            elif place.is_recast(written.place) and not written.scratch:
+                # Through other tiles numbers of one type go on.
+                numbers = place.type.dtype == written.place.type.dtype
+                goes_on = place.made in (written.lineage if numbers else written.sources)
+                if (place.bytes, place.made) in self.named and not goes_on:
                     self.lost.setdefault(
                         (id(written.op), place.bytes, place.bytes), Lost(written, place, place)
                     )
@@ -248,19 +271,25 @@ class ContentsRun(CourseRun):
             written = self.writes[number]
             inside = place.has(written.region.start, written.region.end)
             if inside and not (written.own or written.scratch) and is_window(written.place.type, place.type):
-                meant.add(frozenset((written.place.bytes, place.bytes)))
+                meant.add(written.place.pair(place))
         for lost in self.lost.values():
-            if frozenset((lost.by.place.bytes, lost.read.bytes)) not in meant:
+            place = lost.by.place
+            parts = is_window(place.type, lost.read.type) or is_window(lost.read.type, place.type)
+            if parts and place.pair(lost.read) in meant:
+                continue
+            # Another form of a tile that is not read itself gives the tile a value.
+            if lost.by.read or not place.is_recast(lost.read):
                 yield lost
 
 
 def lost_values(
-    resolved: ResolvedProgram, function: Function, ops: Iterable[Op], within: Ranges
+    resolved: ResolvedProgram, function: Function, ops: Iterable[Op], within: Ranges | None
 ) -> Callable[[Op, int, int], bool | None]:
     """Whether an operation replaces a value of bytes [start, end) of a buffer that is read later.
 
-    ``ops`` are the operations in question, which use bytes ``within`` ranges. None: nothing is known, of
-    those that no course comes to, and of writes at places that only execution knows.
+    ``ops`` are the operations in question, which use bytes ``within`` ranges, and what else decides about
+    them does. None: nothing is known, of those that no course comes to, and of writes at places that only
+    execution knows.
     """
     judged = judged_program(resolved)
     runs: list[ContentsRun] = []

@@ -184,7 +184,8 @@ def _inside(race: Race, count: int, carried: bool, where: str) -> Finding:
         f"{use.does} {use.value} ({use.region}) and nothing in the vector scope orders it after "
         f"{first.op.name}{where}, which {first.does} {first.value}{earlier}; allowed: {barrier} between them"
     )
-    missing = f"{_kind_of(first)} -> {_kind_of(use)} in the scope; try: {barrier} before {use.op.name}"
+    paste = f"pto.{barrier}" if use.op.span is None or not use.op.span.python else barrier
+    missing = f"{_kind_of(first)} -> {_kind_of(use)} in the scope; try: {paste} before {use.op.name}"
     return replace(_finding(race, count, message, missing), in_scope=True)
 
 
@@ -380,8 +381,7 @@ class _Verdict:
             severity: Literal["error", "warning"] = "warning"
             if always and not self.may_be_set(pair, op, key not in usual):
                 severity = "error"
-            flag = _flag(pair, op)
-            missing = f"{_arrow(pair)}; try: set_{flag} on every path to the wait"
+            missing = f"{_arrow(pair)}; try: {_flag('signal', pair, op)} on every path to the wait"
             yield self.finding("deadlock", op, message, missing, len(assumptions), severity, pair.target)
 
     def unmet(self) -> Iterator[Finding]:
@@ -396,7 +396,7 @@ class _Verdict:
             if self.is_elsewhere(pair) or any(run.signals.is_steered(pair) for run in self.runs):
                 continue
             message = effects.starved(op, pair.core, _number(op)).message
-            missing = f"{_arrow(pair)}; try: set_{_flag(pair, op)} on every path to the wait"
+            missing = f"{_arrow(pair)}; try: {_flag('signal', pair, op)} on every path to the wait"
             yield self.finding("deadlock", op, message, missing, count, "warning", pair.target)
 
     def is_elsewhere(self, pair: Pair) -> bool:
@@ -434,7 +434,8 @@ class _Verdict:
                 f"sets a token that {earlier.name}{where} has set and nothing has waited for{some}; allowed: "
                 "a wait between two signals of the same pipes and number"
             )
-            missing = f"{_arrow(pair)}; try: wait_{_flag(pair, op)} between both signals, or another number"
+            wait = _flag("wait", pair, op)
+            missing = f"{_arrow(pair)}; try: {wait} between both signals, or another number"
             yield self.finding(
                 "unmatched", op, message, missing, len(assumptions), "warning", pair.source, earlier
             )
@@ -452,7 +453,7 @@ class _Verdict:
                 f"sets a token that nothing waits for up to the end of @{self.function.name}{some}; allowed: "
                 "one wait for every signal"
             )
-            missing = f"{_arrow(pair)}; try: wait_{_flag(pair, op)} behind the last use it guards"
+            missing = f"{_arrow(pair)}; try: {_flag('wait', pair, op)} behind the last use it guards"
             yield self.finding("unmatched", op, message, missing, len(assumptions), "warning", pair.source)
 
     def brackets(self) -> Iterator[Finding]:
@@ -602,8 +603,13 @@ def _arrow(pair: Pair) -> str:
     return f"PIPE_{pair.source.name} -> PIPE_{pair.target.name}"
 
 
-def _flag(pair: Pair, op: Op) -> str:
-    return f"flag[PIPE_{pair.source.name}, PIPE_{pair.target.name}, {_number(op)}]"
+def _flag(role: Literal["signal", "wait"], pair: Pair, op: Op) -> str:
+    """The other half of a flag: as the language of the text has it where its number stands there."""
+    order, event = effects.traits_of(op).order, op.attrs.get("event")
+    if isinstance(event, int) and order is not None and order.through == "flag":
+        return _spelled(op, _ordering(role, "flag"), pair.source, pair.target, event=event)
+    name = "set_flag" if role == "signal" else "wait_flag"
+    return f"{name}[PIPE_{pair.source.name}, PIPE_{pair.target.name}, {_number(op)}]"
 
 
 def _number(op: Op) -> object:

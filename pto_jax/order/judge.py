@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from random import Random
@@ -13,7 +14,7 @@ from ..ir import I1, Function, Op, Program, ScalarType
 from ..isa import effects
 from . import findings
 from .findings import Finding
-from .guided import Branches, functions_of
+from .guided import Branches, choices, functions_of
 from .judged import Judged
 from .numbers import ASSUMED, FURTHER, Course
 from .signals import EVENTS
@@ -30,6 +31,8 @@ _MANY = 5
 _BLOCKS = 24
 #: Operations of all blocks together, and those that are followed to come to branches that no course takes.
 _ROOM = 40_000
+#: Operations that are followed to come to a branch from a course that takes another one.
+_NEARBY = 10_000
 #: How many numbers that are loaded are alike before they repeat those of arguments.
 _LOADED = 240
 #: Courses in which numbers of flags that the text does not say may be equal.
@@ -169,6 +172,28 @@ def _guided(judged: Judged, function: Function, runs: Sequence[CourseRun]) -> li
         room -= run.length
         if not left or room < 0:
             break
+    return found + _near(judged, function, [*runs, *found])
+
+
+def _near(judged: Judged, function: Function, runs: Sequence[CourseRun]) -> list[CourseRun]:
+    """Courses into further branches, each one number apart from a course that comes to the choice."""
+    ops = {id(op): op for f in functions_of(judged.resolved.program, function) for op in f.walk()}
+    arms = {(key, arm) for key, op in ops.items() for arm in choices(op)}
+    left = arms - {arm for run in runs for arm in run.taken}
+    pending, tried, found, room = deque(runs), list(runs), list[CourseRun](), _NEARBY
+    while pending and left and room > 0:
+        guesses, decisions = (run := pending.popleft()).guesses, run.decisions
+        wanted = [n for key in dict.fromkeys(key for key, _ in left) for n in decisions.get(key, ())]
+        for course in (course for number in wanted for course in guesses.near(number)):
+            if room <= 0 or any(run.guesses.repeats(course) for run in tried):
+                continue
+            run = CourseRun(judged, course).run(function)
+            room -= run.length
+            tried.append(run)
+            if run.taken & left:
+                found.append(run)
+                pending.append(run)
+                left -= run.taken
     return found
 
 

@@ -11,15 +11,28 @@ from typing import Any
 import numpy as np
 
 from .. import ir
-from ..interpreter import Buffer, Execution, Operand, Pointer, Scalar, Scope, TileRef, View, memref_view
+from ..interpreter import (
+    Buffer,
+    Execution,
+    Operand,
+    Pointer,
+    Scalar,
+    Scope,
+    TileRef,
+    View,
+    chosen,
+    memref_view,
+    with_storage,
+)
 from ..interpreter.abstract import NoStorage
 from ..interpreter.cores import memory_core
 from ..interpreter.machine import After, Arm, Before, Body, RunBlock
 from ..interpreter.operands import Frame, LocalPointer, Register
+from ..interpreter.views import local_pointer
 from ..isa import find_micro
 from ..isa.micro import MicroCall
 from .numbers import Assumed, Guesses
-from .regions import GENERIC, Region, Space, Storage
+from .regions import GENERIC, Region, Space, Storage, tile_region
 from .scopes import VectorScope, after_of, results_of, touched
 
 
@@ -41,6 +54,8 @@ class OrderMachine(NoStorage):
         self.touched: list[tuple[bool, Pointer]] = []
         #: The bytes that the last micro-operation writes or reads, by the names of its pointers.
         self.accessed: list[tuple[bool, str, Region]] = []
+        #: The first elements of the memory in which numbers of registers say what it writes or reads.
+        self.indexed: list[tuple[bool, str, Region]] = []
         #: The vector scope that is executed, and what the last operation in it comes behind.
         self.scope: VectorScope | None = None
         self.after = 0
@@ -90,20 +105,42 @@ class OrderMachine(NoStorage):
                 regions = touched(*start, place, call, numbers, operands.get("mask", operands.get("extra")))
                 if regions is not None:
                     self.accessed.append((place.access == "write", place.pointer, regions))
+                elif place.rows is None and place.span(call, numbers) is None:
+                    first = self._element(operands.get(place.key), *start)
+                    self.indexed += [] if first is None else [(place.access == "write", place.pointer, first)]
         self.after = after_of(operands)
         loads = self.scope is not None and any(not write for write, _, _ in self.accessed)
         own = self.scope.load if self.scope is not None and loads else 0
         return results_of(op, operation, call, numbers, results, self.after | own)
 
+    def selected(self, operand: Operand) -> Operand:
+        """A handle that is over one of several tiles, over the one that it is over now."""
+        choice = chosen(operand)
+        if choice is None:
+            return operand
+        return with_storage(operand, choice.options[self.known(choice.index) or 0])
+
     def _number(self, value: Operand) -> int | None:
         plain = value is None or isinstance(value, TileRef | View | Pointer | LocalPointer | Register | tuple)
         return None if plain else self.known(value)
 
+    def _element(self, pointer: Operand, space: Space, start: int) -> Region | None:
+        if not isinstance(pointer, LocalPointer | TileRef):
+            return None
+        return Region.of(space, start, max(1, local_pointer(pointer).dtype.storage_bits // 8), [])
+
     def _first_byte(self, pointer: Operand) -> tuple[Space, int] | None:
         """The memory and the byte that a pointer is at; None where they are not known."""
-        if isinstance(pointer, LocalPointer) and pointer.tile is None:
+        if isinstance(pointer, LocalPointer | TileRef):
+            pointer = local_pointer(pointer)
             address = self.known(pointer.address)
             space = Space(ir.Loc[pointer.space.name], memory_core(self.core, pointer))
+            if pointer.tile is not None:
+                tile = self.selected(pointer.tile)
+                first = tile_region(tile, (1, 1)) if isinstance(tile, TileRef) else None
+                if first is None:
+                    return None
+                space, address = first.space, None if address is None else first.start + address
             return None if address is None else (space, address)
         if isinstance(pointer, Pointer) and isinstance(pointer.buffer, str):
             offset = self.known(pointer.offset)

@@ -8,9 +8,9 @@ a second value, ``generic``, drawn at random: windows meet where they do for gen
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ..analysis.addresses import fold
 from ..interpreter import address
@@ -22,9 +22,15 @@ ASSUMED = (0, 1, 2, 3, 64, 192)
 _MOST, _STEP = 1 << 26, 64
 #: Numbers and conditions that are told apart as what something depends on; others are one.
 _LEAVES, _CONDITIONS = 96, 32
+#: Numbers beyond the sizes that programs compare with.
+_FAR = (-8192, 8192)
+#: Comparisons that a condition is told to come from.
+_MOST_GAPS = 8
 _BEYOND = 1 << (_LEAVES + _CONDITIONS)
 #: The seeds of courses whose numbers are drawn begin here.
 FURTHER = 100
+
+_T = TypeVar("_T")
 
 
 class Doubt(IntEnum):
@@ -34,12 +40,16 @@ class Doubt(IntEnum):
 
 
 class Assumed(NamedTuple):
-    """A number that only execution knows; ``of`` has a bit for each assumption that it comes from."""
+    """A number that only execution knows; ``of`` has a bit for each assumption that it comes from.
+
+    ``gaps`` are the differences of the numbers whose comparison it comes from.
+    """
 
     value: int
     doubt: Doubt
     generic: int
     of: int
+    gaps: frozenset[int] = frozenset()
 
 
 class Course(NamedTuple):
@@ -108,7 +118,24 @@ class Guesses:
         if number is None or other is None:
             return self.leaf(result, Doubt.UNSURE)
         value = bool(number) if result == I1 else number
-        return Assumed(value, max(doubts), other, _origin(args)) if doubts else number
+        return Assumed(value, max(doubts), other, _origin(args), _gaps(name, args)) if doubts else number
+
+    def near(self, number: Assumed) -> Iterator[Course]:
+        """Courses for which a condition may differ: with another one of its assumptions, or all far away."""
+        numbers = [_at(self.course.numbers, i) for i in range(min(self.leaves, _LEAVES))]
+        holds = [bool(_at(self.course.holds, i)) for i in range(min(self.conditions, _CONDITIONS))]
+        steps = dict.fromkeys(s * gap + d for gap in sorted(number.gaps) for d in (0, -1, 1) for s in (1, -1))
+        for bit in (b for b in range(_LEAVES + _CONDITIONS) if number.of >> b & 1):
+            if bit >= _LEAVES:
+                other = _with(holds, bit - _LEAVES, not holds[bit - _LEAVES])
+                yield Course(tuple(numbers) or self.course.numbers, other, FURTHER + bit)
+            else:
+                for i, step in enumerate(s for s in steps if s):
+                    course = _with(numbers, bit, numbers[bit] + step)
+                    yield Course(course, tuple(holds) or self.course.holds, FURTHER + i)
+        for far in _FAR if number.of else ():
+            course = tuple(far if number.of >> bit & 1 else n for bit, n in enumerate(numbers))
+            yield Course(course or self.course.numbers, tuple(holds) or self.course.holds, FURTHER)
 
     def address(self, base: object, index: object, stride: object) -> object:
         """``base + index * stride`` where not all are integers."""
@@ -161,6 +188,19 @@ def _origin(numbers: Sequence[object]) -> int:
     for number in numbers:
         origin |= number.of if isinstance(number, Assumed) else 0
     return origin
+
+
+def _gaps(name: str, args: Sequence[object]) -> frozenset[int]:
+    """How far two numbers that are compared are from each other, and what a condition has from others."""
+    if name.startswith("arith.cmpi"):
+        one, other = (int(a.value if isinstance(a, Assumed) else a) for a in args)  # type: ignore[call-overload]
+        return frozenset((other - one,))
+    gaps = [gap for a in args if isinstance(a, Assumed) for gap in a.gaps]
+    return frozenset(sorted(gaps)[:_MOST_GAPS])
+
+
+def _with(values: Sequence[_T], at: int, value: _T) -> tuple[_T, ...]:
+    return (*values[:at], value, *values[at + 1 :])
 
 
 def _trips(*bounds: object) -> int:

@@ -21,8 +21,6 @@ from ..interpreter import (
     Steps,
     TileRef,
     View,
-    chosen,
-    with_storage,
 )
 from ..interpreter.cores import Block, Core, cores_of as cores_of_block, kind_of
 from ..interpreter.fifo import ring
@@ -53,6 +51,8 @@ LIMIT = 40_000
 MEETING = 8_000
 #: Periods of a loop that are followed between its first and its last trips.
 MOST_SPECIAL = 8
+#: How many numbers that choose between the branches of an operation are kept.
+DECISIONS = 4
 #: Operations up to which they are listed, in all trips.
 LISTED = 20_000
 
@@ -116,7 +116,8 @@ class Walk(Interpreter):
         else:
             yield from self.single(op, scope, facts)
             machine = course.machine
-            touched = facts.uses or machine.touched or machine.accessed or machine.scalars
+            accessed = machine.accessed or machine.indexed
+            touched = facts.uses or machine.touched or accessed or machine.scalars
             if facts.runs is None and not facts.traits.calls and touched:
                 course.core = self.core_of(facts)
                 course.note(self, op, scope, facts)
@@ -287,6 +288,8 @@ class CourseRun:
         self.shortened: dict[str, list[int]] = {}
         #: The branches that it has taken.
         self.taken: set[Arm] = set()
+        #: The assumed numbers that have chosen branches, the first ones of each operation.
+        self.decisions: dict[int, list[Assumed]] = {}
         #: Whether the course has come to its end.
         self.ended = False
         self.left = LIMIT if listed is None else LISTED
@@ -378,7 +381,11 @@ class CourseRun:
 
     def choose(self, op: Op, number: Operand) -> None:
         """Note which region a number chooses."""
-        number = number.value if isinstance(number, Assumed) else number
+        if isinstance(number, Assumed):
+            decisions = self.decisions.setdefault(id(op), [])
+            if len(decisions) < DECISIONS:
+                decisions.append(number)
+            number = number.value
         if isinstance(number, int):
             self.taken.add(arm_of(op, number))
 
@@ -418,7 +425,7 @@ class CourseRun:
                 self.clocks.execute(uses)
             if traits.fifo == "pop" and are_windows(self.profile):
                 self.windows.setdefault(self.core, deque()).append(uses[0] if uses else None)
-        if self.machine.accessed:
+        if self.machine.accessed or self.machine.indexed:
             self.clocks.execute(list(self.bytes_of(op)))
         if self.machine.touched:
             self.clocks.execute(list(self.elements(op, facts)))
@@ -439,8 +446,8 @@ class CourseRun:
 
     def bytes_of(self, op: Op) -> Iterator[Use]:
         """The bytes that a micro-operation has accessed."""
-        operation, accessed = find_micro(op.name), self.machine.accessed
-        self.machine.accessed = []
+        operation, accessed = find_micro(op.name), [*self.machine.accessed, *self.machine.indexed]
+        self.machine.accessed, self.machine.indexed = [], []
         if operation is None:
             return
         written, values = id(op) in self.judged.written, operation.values(op)
@@ -515,7 +522,7 @@ class CourseRun:
 
     def region(self, operand: Operand) -> Region | None:
         """The bytes of a handle or view."""
-        operand = self.selected(operand)
+        operand = self.machine.selected(operand)
         if isinstance(operand, TileRef):
             return self.bytes_of_tile(operand)
         if isinstance(operand, View):
@@ -531,10 +538,3 @@ class CourseRun:
         if held is None:
             held = self._tiles[key] = ref, tile_region(ref, sizes)
         return held[1]
-
-    def selected(self, operand: Operand) -> Operand:
-        """A handle that is over one of several tiles, over the one that it is over now."""
-        choice = chosen(operand)
-        if choice is None:
-            return operand
-        return with_storage(operand, choice.options[self.machine.known(choice.index) or 0])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
 from ..errors import Span
-from .lexer import Source
+from .lexer import VALUE_NAME, Source
 
 _T = TypeVar("_T")
 #: Expression for one word: a name with its namespaces, a number, a string, or a mark.
@@ -19,7 +19,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.MULTILINE,
 )
 #: The comment of the assembler that names the source values of the statement below it.
-_NAMES = re.compile(r"//\s*pto:((?:\s*%[\w.$-]+,?)+)\s*\Z")
+_NAMES = re.compile(rf"//\s*pto:((?:\s*{VALUE_NAME},?)+)\s*\Z", re.ASCII)
 #: Statements may nest regions and expressions no deeper.
 MAX_DEPTH = 64
 

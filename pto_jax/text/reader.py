@@ -20,6 +20,8 @@ from .lexer import Cursor, Kind
 
 #: How many of the latest definitions are compared with an undefined name.
 _SUGGESTED_FROM = 1000
+#: How a line begins that continues no statement.
+_STATEMENT = r"[ \t]*(?:%[\w$.:]+(?:[ \t]*,[ \t]*%[\w$.:]+)*[ \t]*=|\w+\.\w|return\b|[}#^@]|//|$)"
 
 
 class Mention(NamedTuple):
@@ -171,12 +173,14 @@ class Scopes:
         if not self._open_names:
             nearby = list(self._bindings)[-_SUGGESTED_FROM:]
             close = names.suggestion(mention.name, nearby, "%")
-            fix = "" if close or not isinstance(written, TileType) else _allocation(mention.name, written)
-            later = re.search(
-                rf"^[ \t]*%{re.escape(mention.name)}[ \t]*=.*$", self._cursor.source[mention.end :], re.M
-            )
+            fix = ""
+            if isinstance(written, TileType) and None not in written.valid and not close:
+                fix = _allocation(mention.name, written)
+            definition = rf"^[ \t]*%{re.escape(mention.name)}[ \t]*=.*$(?:\n(?!{_STATEMENT}).*$)*"
+            later = re.search(definition, self._cursor.source[mention.end :], re.M)
             if later is not None:
-                line = self._cursor.span(mention.end + later.end(), mention.end + later.end()).line
+                start = mention.end + later.start()
+                line = self._cursor.span(start, start).line
                 close, fix = f", which line {line} defines after its use", later[0].strip()
             self._cursor.fail(
                 f"got the undefined value %{mention.name}{close}",

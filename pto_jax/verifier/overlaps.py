@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ..analysis.facts import FunctionFacts
@@ -44,7 +44,7 @@ def overwrites(resolved: ResolvedProgram, function: Function) -> Iterator[tuple[
     With each the place that is lost and the one that is written.
 
     Tiles that take turns in the same bytes are planned reuse, and a handle of another type at the bytes of a
-    tile is the normal way to see it in another form.
+    tile is the normal way to see it in another form, unless what it writes has nothing to do with the tile.
     """
     lifetimes = Lifetimes(resolved, function)
     facts = resolved.facts(lifetimes.function)
@@ -72,16 +72,28 @@ def overwrites(resolved: ResolvedProgram, function: Function) -> Iterator[tuple[
 
         # Followed with numbers, some of them replace only what is read no more, or is read as theirs.
         of = dict(zip(map(id, lifetimes.function.walk()), function.walk(), strict=True))
-        ranges: dict[Loc | None, set[tuple[int, int]]] = {}
-        for place in (places[i] for i in near):
-            ranges.setdefault(place.loc, set()).add((place.start, place.end))
-        within = {loc: sorted(spans) for loc, spans in ranges.items()}
+        recast = any(_is_recast(lifetimes, places, i, j) for i, (_, j) in writers.items())
+        # A value may come to another form of its tile through tiles at any bytes.
+        within = None if recast else _ranges(places[i] for i in near)
         replaces = lost_values(resolved, function, [of[id(op)] for op, _ in writers.values()], within)
         for i, (op, j) in writers.items():
             complete = replaces(of[id(op)], places[j].start, places[j].end)
             # Of two tiles of one type at the same bytes most are one value that goes on.
             if complete or (complete is None and places[i].bytes != places[j].bytes):
                 yield op, places[j], places[i]
+
+
+def _ranges(places: Iterable[Place]) -> dict[Loc | None, list[tuple[int, int]]]:
+    """The bytes of places by their memories."""
+    ranges: dict[Loc | None, set[tuple[int, int]]] = {}
+    for place in places:
+        ranges.setdefault(place.loc, set()).add((place.start, place.end))
+    return {loc: sorted(spans) for loc, spans in ranges.items()}
+
+
+def _is_recast(lifetimes: Lifetimes, places: Mapping[int, Place], i: int, j: int) -> bool:
+    """Whether two tiles are forms of the same bytes."""
+    return places[i].bytes == places[j].bytes and lifetimes.tiles[i].type != lifetimes.tiles[j].type
 
 
 def _without_windows(
@@ -117,13 +129,35 @@ def _without_windows(
 
 
 def _twins(lifetimes: Lifetimes, places: Mapping[int, Place]) -> dict[int, int]:
-    """For tiles, the others of their type at their bytes."""
-    groups: dict[tuple[TileType, tuple[Loc, int, int]], int] = {}
+    """For tiles, the others at their bytes, of another type those that lose a value to one that is used.
+
+    Most handles of another type only read what the tile has, or only give it a value.
+    """
+    groups: dict[tuple[Loc, int, int], int] = {}
     for i, place in places.items():
-        key = lifetimes.tiles[i].type, place.bytes
-        groups[key] = groups.get(key, 0) | 1 << i
-    result = {i: groups[lifetimes.tiles[i].type, place.bytes] & ~(1 << i) for i, place in places.items()}
+        groups[place.bytes] = groups.get(place.bytes, 0) | 1 << i
+    types = [tile.type for tile in lifetimes.tiles]
+    mixed = any(len({types[i] for i in bits(group)}) > 1 for group in groups.values())
+    reads, writes = _used(lifetimes) if mixed else (0, 0)
+    result = {}
+    for i, place in places.items():
+        others = bits(groups[place.bytes] & ~(1 << i))
+        twins = (j for j in others if types[i] == types[j] or (reads >> i & 1 and writes >> j & 1))
+        result[i] = sum(1 << j for j in twins)
     return {i: twins for i, twins in result.items() if twins}
+
+
+def _used(lifetimes: Lifetimes) -> tuple[int, int]:
+    """The tiles that are read and those that are written, by handles of their own."""
+    reads = writes = 0
+
+    def visit(op: Op, access: Access, before: int, behind: int) -> None:
+        nonlocal reads, writes
+        reads |= access.reads
+        writes |= access.writes
+
+    lifetimes.visit(visit)
+    return reads, writes
 
 
 def _near(places: Mapping[int, Place]) -> dict[int, int]:

@@ -196,8 +196,8 @@ class _Lines:
         self.op, self.legal, self.objections = op, legal, objections
         self.old = {v.name: v.type for v in (*op.ins, *op.outs, *op.results)}
         self.python = op.span is not None and op.span.python
-        elsewhere = [o for o in program.walk() if o is not op]
-        self.used = {v.name for o in elsewhere for v in (*o.ins, *o.outs, *o.results)}
+        self.elsewhere = [o for o in program.walk() if o is not op]
+        self.used = {v.name for o in self.elsewhere for v in (*o.ins, *o.outs, *o.results)}
         self.free = program.fragment
         self.arguments = {v.name for f in program.functions for v in f.args}
         self.before = list[Op]()
@@ -235,7 +235,10 @@ class _Lines:
             fresh += "_"
         value, read = Value(fresh, new), any(v.name.rstrip(_AGAIN) == name for v in self.legal.ins)
         if isinstance(new, TileType) and isinstance(old, TileType):
-            self.before.append(Op(ALLOC_TILE, results=(value,)))
+            sizes = self._sizes(name, new)
+            if sizes is None:
+                return None
+            self.before.append(replace(sizes, results=(value,)))
             for mover in (TCVT.name, TMOV) if read else ():
                 move = Op(mover, (Value(name, old),), (value,), form="dps", span=self.op.span)
                 if not self.objections(move):
@@ -247,6 +250,21 @@ class _Lines:
             return None
         self.before.append(Op(cast, (Value(name, old),), results=(value,)))
         return fresh
+
+    def _sizes(self, name: str, new: TileType) -> Op | None:
+        """An allocation with the run-time sizes of the tile of a name; None where nothing says them."""
+        if None not in new.valid:
+            return Op(ALLOC_TILE)
+        own = next((o for o in self.elsewhere if any(v.name == name for v in o.results)), None)
+        if own is None or own.name != ALLOC_TILE:
+            return None
+        groups = tuple((n, k) for n, k in own.groups if n != "addr")
+        ins = tuple(v for n, _ in groups for v in own.group(n))
+        tile = own.results[0].type
+        same = isinstance(tile, TileType) and [n is None for n in tile.valid] == [
+            n is None for n in new.valid
+        ]
+        return Op(ALLOC_TILE, ins, groups=groups) if same else None
 
     def _python(self, op: Op) -> str:
         values = (*op.outs, *op.ins)

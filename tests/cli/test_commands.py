@@ -173,6 +173,11 @@ USAGE: dict[str, tuple[list[str], str]] = {
     "unknown entry": (["run", "--example", "vector_add", "--entry", "g"], "vector_add"),
     "negative seed": (["run", "--example", "vector_add", "--seed", "-1"], "--seed: got -1"),
     "missing program": (["run", "none.pto"], "none.pto: no such file"),
+    "standard input": (["verify", "-"], "-: no such file; try: /dev/stdin"),
+    "a scalar that is no integer": (
+        ["run", "--example", "softmax", "--arg", "rows=4.5"],
+        "--arg rows: got float64; allowed: a scalar of type",
+    ),
     "missing inputs": (["run", "--example", "vector_add", "--inputs", "no.npz"], "no.npz: no such file"),
     "folder as program": (["run", "."], "got a folder"),
     "verify nothing": (["verify"], "required: FILE"),

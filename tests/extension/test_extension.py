@@ -332,3 +332,11 @@ def test_wrong_files_are_one_clear_error(tmp_path: Path, capsys: pytest.CaptureF
     bad.write_text("import pto_jax as pto\npto.extension.instruction('tadd')\n")
     assert main(["isa", "--extension", str(bad)]) == 2
     assert capsys.readouterr().err.startswith(f"pto-jax isa: error: {bad}:2: TypeError: ")
+
+
+def test_a_file_may_have_any_suffix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The one of a program in its place is an error of its first line."""
+    program = tmp_path / "k.pto"
+    program.write_text("%d = tadd %a, %b : !pto.tile<16x16xf32>\n")
+    assert main(["verify", str(program), "--extension", str(program)]) == 2
+    assert capsys.readouterr().err.startswith(f"pto-jax verify: error: {program}:1: SyntaxError: ")

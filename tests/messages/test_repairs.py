@@ -247,3 +247,64 @@ def test_the_first_ten_wrong_instructions_of_a_text_have_searched_fixes() -> Non
     found = pto.verify(pto.parse("\n".join(line.format(i) for i in range(30))), "a2a3")
     lines = {d.span.line for d in found if d.fix and d.span}
     assert lines == set(range(1, 11)) and {d.span.line for d in found if d.span} == set(range(1, 31))
+
+
+SHAPE = f"shape = [%c16, %c64], strides = [%c64, %c1] : {WHOLE}"
+
+
+def test_a_shape_becomes_that_of_its_type() -> None:
+    text = FUNCTION.replace(SHAPE, SHAPE.replace("[%c16, %c64]", "[%c16, %c16]"), 1)
+    first = errors(text)[0]
+    assert first.fix == "shape = [%c16, %c64]"
+    assert errors(text.replace("shape = [%c16, %c16]", first.fix)) == []
+
+
+@pytest.mark.parametrize("wrong", [
+    "offsets = [%c0, %c0], sizes = [%c64, %c64] : {0} -> !pto.partition_tensor_view<?x?xf32>",
+    "offsets = [%c0, %c16], sizes = [%c16, %c64] : {0} -> !pto.partition_tensor_view<?x?xf32>",
+])  # fmt: skip
+def test_a_window_is_moved_where_it_fits(wrong: str) -> None:
+    """One that is larger than its view has no offset, so that none is proposed."""
+    right = f"offsets = [%c0, %c0], sizes = [%c16, %c64] : {WHOLE} -> {VIEW}"
+    text = FUNCTION.replace(right, wrong.format(WHOLE), 1).replace(
+        f"pto.tload ins(%x : {VIEW})", "pto.tload ins(%x : !pto.partition_tensor_view<?x?xf32>)"
+    )
+    window = next(d for d in errors(text) if "window" in d.message)
+    assert window.fix == ("" if "%c64, %c64" in wrong else "offsets = [%c0, %c0]")
+    if window.fix:
+        assert errors(text.replace("offsets = [%c0, %c16]", window.fix)) == []
+
+
+def test_a_definition_of_several_lines_is_moved_whole() -> None:
+    line = f"  %t = pto.alloc_tile : {TILE}\n"
+    parts = "  %t = pto.alloc_tile\n    : !pto.tile_buf<vec,\n      16x64xf32>\n"
+    wrong = FUNCTION.replace(line, NEG + parts)
+    with pytest.raises(pto.ParseError) as raised:
+        pto.parse(wrong)
+    fix = raised.value.diagnostics[0].fix
+    assert fix == parts.strip()
+    lines = wrong.replace(parts, "")
+    assert errors(lines.replace(NEG, f"{fix}\n{NEG}", 1)) == []
+
+
+DYNAMIC = "!pto.tile_buf<vec, 16x64x{}, valid=?x{}>"
+
+
+@pytest.mark.parametrize("cols", ["?", "64"])
+def test_a_tile_of_run_time_sizes_is_made_with_them(cols: str) -> None:
+    old, new = DYNAMIC.format("i32", cols), DYNAMIC.format("f32", cols)
+    sizes = "valid_row = %c1 " + ("valid_col = %c64 " if cols == "?" else "")
+    lines = f"  %u = pto.alloc_tile {sizes}: {old}\n  %v = pto.alloc_tile {sizes}: {new}\n"
+    wrong = f"  pto.texp ins(%u : {old}) outs(%v : {new})\n"
+    text = FUNCTION.replace("  return\n", f"{lines}{wrong}  return\n")
+    first = errors(text)[0]
+    assert first.fix and errors(text.replace(wrong, f"{first.fix}\n")) == []
+
+
+def test_no_tile_without_its_sizes_is_proposed() -> None:
+    t = DYNAMIC.format("f32", "?")
+    with pytest.raises(pto.ParseError) as raised:
+        pto.parse(
+            FUNCTION.replace("  return\n", f"  pto.tneg ins(%none : {t}) outs(%none : {t})\n  return\n")
+        )
+    assert "got the undefined value %none" in str(raised.value) and not raised.value.diagnostics[0].fix

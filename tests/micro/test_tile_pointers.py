@@ -125,3 +125,96 @@ def test_the_sanitizer_says_that_bytes_behind_the_last_tile_are_undefined() -> N
     assert finding.op is not None and (finding.sink, finding.op.name) == ("memory", "tstore")
     assert (len(finding.lanes), finding.total) == (32, 128)
     assert not pto.sanitize(program(load("c96") + store("c0"), placed=True), arrays).findings
+
+
+SYNC = 'pto.{}_flag["PIPE_{}", "PIPE_{}", "EVENT_ID0"]\n'
+
+
+def pair(source: str, target: str) -> str:
+    return SYNC.format("set", source, target) + SYNC.format("wait", source, target)
+
+
+#: Uses of a tile by its handle and by a pointer into it, in two orders, and the pipes between them.
+BY_POINTER = f"""pto.vecscope {{
+%all = pto.pset_b32 "PAT_ALL" : {M}
+%r = pto.vlds %tx_ub[%c32] : {P} -> {R}
+pto.vsts %r, %ty_ub[%c0], %all : {R}, {P}, {M}
+}}
+"""
+HANDLES = f"pto.tload ins(%px : {PART}) outs(%tx : {T})\n", f"pto.tstore ins(%ty : {T}) outs(%py : {PART})\n"
+
+
+def raced(placed: bool, source: bool, before: str, behind: str) -> set[str]:
+    """The pipes between which nothing orders a load, a scope with pointers to tiles, and a store."""
+    head, *_ = str(program("", placed)).partition("pto.barrier")
+    lines = [line for line in head.splitlines() if "tload" not in line]
+    for n in "xy":
+        base = f"%t{n}_ub" if source else f"%b{n}"
+        lines.append(f"{base} = pto.tile_buf_addr %t{n} : {T} -> {P}")
+        lines += [] if source else [f"%t{n}_ub = pto.addptr {base}, %c0 : {P} -> {P}"]
+    text = "\n".join([*lines, HANDLES[0] + before + BY_POINTER + behind + HANDLES[1], "return", "}", "}"])
+    found = pto.races(pto.parse(text), "a5")
+    return {f"{f.first.pipe[5:]}->{f.second.pipe[5:]}" for f in found if f.second is not None}
+
+
+@pytest.mark.parametrize("placed", [False, True], ids=["planned", "placed"])
+@pytest.mark.parametrize("source", [True, False], ids=["address", "moved"])
+def test_a_pointer_into_a_tile_is_ordered_with_its_handle(placed: bool, source: bool) -> None:
+    loaded, stored = pair("MTE2", "V"), pair("V", "MTE3")
+    assert raced(placed, source, loaded, stored) == set()
+    assert raced(placed, source, "", pair("MTE2", "V") + stored) == {"MTE2->V"}
+    assert raced(placed, source, loaded, pair("MTE2", "MTE3")) == {"V->MTE3"}
+
+
+@pytest.mark.parametrize(("count", "config", "raced"), [
+    (4 | 4 << 16, 0x300, True), (4 | 4 << 16, 0x1300, True), (4 << 16, 0x100, False), (4, 0x100, True),
+])  # fmt: skip
+def test_a_merge_waits_for_its_lists(count: int, config: int, raced: bool) -> None:
+    lists = "".join(f"%c{n}x = arith.constant {n} : i64\n" for n in (0, 64, 128, 192, 512, 1024))
+    names = "c0x c64x c128x c192x c1024x".split()
+    lists += "".join(f"%l{k} = pto.castptr %{name} : i64 -> {P}\n" for k, name in enumerate(names))
+    lists += f"%count = arith.constant {count} : i64\n%config = arith.constant {config} : i64\n"
+    lists += "%one = arith.constant 1 : i64\n"
+    copy = "pto.mte_gm_ub %x, %l0, %c0x, %c64x\nnburst(%one, %c64x, %c64x)\n"
+    copy += f": !pto.ptr<f32, gm>, {P}, i64, i64, i64, i64, i64\n"
+    merge = f"pto.vmrgsort4 %l4, %l0, %l1, %l2, %l3, %count, %config : {', '.join([P] * 5)}, i64, i64\n"
+    head = 'module attributes {pto.target_arch = "a5", pto.kernel_kind = #pto.kernel_kind<vector>} {\n'
+    head += "func.func @k(%x: !pto.ptr<f32, gm>) attributes {pto.kernel} {\n"
+    order = pair("MTE2", "V")
+    right, wrong = (
+        pto.parse(head + lists + body + "return\n}\n}")
+        for body in (copy + order + merge, order + copy + merge)
+    )
+    assert pto.races(right) == []
+    assert [f.kind for f in pto.races(wrong)] == ["race"] * raced
+
+
+INDEX = "!pto.vreg<64xi32>"
+#: Operations whose lanes say which elements they access, with the pipe that has to be waited for.
+INDEXED = {
+    "a gather": (f"%g = pto.vgather2 %l0, %i, %all : {P}, {INDEX}, {M} -> {R}\n", "MTE2->V"),
+    "a scatter": (f"pto.vscatter %r, %l0, %i, %all : {R}, {P}, {INDEX}, {M}\n", "MTE2->V"),
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_elements_that_lanes_choose_wait_for_a_copy(name: str) -> None:
+    """Two of them in a scope may choose others, so that no barrier is missed between them."""
+    line, pipes = INDEXED[name]
+    lists = "".join(f"%c{n}x = arith.constant {n} : i64\n" for n in (0, 1, 256))
+    lists += f"%zero = arith.constant 0 : i32\n%l0 = pto.castptr %c0x : i64 -> {P}\n"
+    lists += "%one = arith.constant 1.0 : f32\n"
+    copy = "pto.mte_gm_ub %x, %l0, %c0x, %c256x\nnburst(%c1x, %c256x, %c256x)\n"
+    copy += f": !pto.ptr<f32, gm>, {P}, i64, i64, i64, i64, i64\n"
+    scope = f'pto.vecscope {{\n%all = pto.pset_b32 "PAT_ALL" : {M}\n%i = pto.vci %zero : i32 -> {INDEX}\n'
+    scope += f"%r = pto.vdup %one, %all : f32, {M} -> {R}\n{line}{line.replace('%g', '%h')}}}\n"
+    head = 'module attributes {pto.target_arch = "a5", pto.kernel_kind = #pto.kernel_kind<vector>} {\n'
+    head += "func.func @k(%x: !pto.ptr<f32, gm>) attributes {pto.kernel} {\n"
+    order = pair("MTE2", "V")
+    right, wrong = (
+        pto.parse(head + lists + body + "return\n}\n}")
+        for body in (copy + order + scope, order + copy + scope)
+    )
+    assert [str(f) for f in pto.races(right)] == []
+    found = {f"{f.first.pipe[5:]}->{f.second.pipe[5:]}" for f in pto.races(wrong) if f.second is not None}
+    assert found == {pipes}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import pto_jax as pto
-from tests.order.texts import told
+from tests.order.texts import HEAD, set_ as flag, told
 from tests.text import emitted as cpp
 
 TILES = cpp.tile("v10") + cpp.tile("v11", "1024") + cpp.view("v12", "v1") + cpp.view("v13", "v2")
@@ -114,3 +116,20 @@ def test_other_forms_are_one_error_with_their_place(name: str) -> None:
     lines, message = OTHERS[name]
     with pytest.raises(pto.ParseError, match=rf"^k\.cpp:\d+:\d+: error: .*{message}"):
         pto.parse(cpp.file(TILES + lines), file="k.cpp")
+
+
+@pytest.mark.parametrize("emitted", [True, False], ids=["C++", "PTO text"])
+def test_the_other_half_of_a_flag_is_in_the_language_of_the_text(emitted: bool) -> None:
+    """The line of a finding, where it says, leaves none."""
+
+    def findings(lines: str) -> list[Any]:
+        text = cpp.file(TILES + lines) if emitted else HEAD + lines + "return\n}"
+        return pto.races(pto.parse(text, file="k.cpp" if emitted else "k.pto"), "a2a3")
+
+    half = set_ if emitted else flag
+    for one, other in (("wait", "set"), ("set", "wait")):
+        line = half("MTE2", "V").replace("set_", f"{one}_", 1)
+        (found,) = findings(line)
+        fix = found.missing.partition("try: ")[2].partition(" on every" if one == "wait" else " behind")[0]
+        assert f"{other}_flag" in fix
+        assert findings(f"{fix}\n{line}" if one == "wait" else f"{line}{fix}\n") == []

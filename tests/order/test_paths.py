@@ -82,6 +82,13 @@ OTHER = "%seven = arith.constant 7 : i32\n%small = arith.cmpi slt, %one, %seven 
 SWITCH = "scf.index_switch %n\ncase 0 {\n" + SYNC + "scf.yield\n}\ncase 7 {\nMIDDLE"
 SWITCH += "scf.yield\n}\ndefault {\n" + BARRIER + "scf.yield\n}\n"
 BACK = sync("V", "MTE2", 1)
+WORDS = "".join(
+    f"%w{n} = arith.index_cast %l{n} : i32 to index\n".join(
+        (f"%l{n} = pto.load_scalar %words[%c{n}] : !pto.ptr<i32> -> i32\n", "")
+    )
+    for n in (1, 2)
+)
+HALF = load("a") + unless(SYNC) + add("d", "a") + BACK
 #: What is found where it is judged by all numbers: the body, and the findings.
 WRONG: dict[str, tuple[str, set[str]]] = {
     "a number of the text": (compared("n", 42) + load("a") + unless(SYNC) + add("d", "a"), {"race MTE2->V"}),
@@ -113,6 +120,34 @@ WRONG: dict[str, tuple[str, set[str]]] = {
         + load("a")
         + unless(SYNC)
         + add("d", "a"),
+        {"race MTE2->V"},
+    ),
+    "a difference of numbers that are loaded": (
+        WORDS + "%far = arith.subi %w2, %w1 : index\n" + compared("far", 127) + HALF,
+        {"race MTE2->V"},
+    ),
+    "a negative number that is loaded in a loop": (
+        loop(WORDS + compared("w1", 0, "slt") + HALF),
+        {"race MTE2->V"},
+    ),
+    "a difference in one trip": (
+        loop(
+            WORDS + "%far = arith.subi %w2, %w1 : index\n%beyond = arith.addi %far, %k : index\n"
+            + compared("beyond", 1000) + HALF,
+            "%c4",
+        ),
+        {"race MTE2->V"},
+    ),
+    "a difference inside of a choice": (
+        WORDS + "%far = arith.subi %w2, %w1 : index\n" + compared("far", 127)
+        + branch(compared("n", 77).replace("%is", "%both").replace("%nr", "%mr")
+                 + load("a") + unless(SYNC).replace("%is", "%both") + add("d", "a") + BACK,
+                 condition="%is"),
+        {"race MTE2->V"},
+    ),
+    "the smaller one of two large numbers": (
+        WORDS + "%least = arith.minsi %w1, %w2 : index\n%part = arith.divsi %least, %c16 : index\n"
+        "%other = arith.addi %n, %c64 : index\n%is = arith.cmpi sgt, %part, %other : index\n" + HALF,
         {"race MTE2->V"},
     ),
     "two numbers at once": (

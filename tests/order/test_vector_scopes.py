@@ -96,7 +96,7 @@ def test_every_kind_of_barrier_orders_its_accesses_and_no_others(
     units = WHOLE[kinds[0][0] if kinds[0][0] == "V" else "S", kinds[1][0] if kinds[1][0] == "V" else "S"]
     start = SCALAR + HEAD
     (found,) = told(start + before + behind)
-    assert found.startswith("race: ") and f'try: mem_bar "{own}" before' in found
+    assert found.startswith("race: ") and f'try: pto.mem_bar "{own}" before' in found
     allowed = {kind for kind in isa.micro_operations()["mem_bar"].choices["kind"]
                if not told(start + before + bar(kind) + behind)}  # fmt: skip
     assert allowed == {own, units}

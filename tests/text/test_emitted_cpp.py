@@ -238,6 +238,14 @@ def test_the_folder_names_the_profile() -> None:
         assert program.attrs.get("pto.target_arch") == arch
 
 
+@pytest.mark.parametrize("comment", ["%0x10", "%1.5", "%ä", "%2nd"])
+def test_a_comment_without_a_name_of_the_text_names_nothing(comment: str) -> None:
+    body = f"// pto: {comment}\n    int64_t v9 = v4 * v90;\n"
+    program = pto.parse(file(body), file="k.cpp")
+    assert "v9" in [v.name for op in program.walk() for v in op.results]
+    assert pto.parse(str(program)).functions[0].name == program.functions[0].name
+
+
 def test_names_come_from_the_entry_and_from_comments() -> None:
     body = (
         "// pto: %row\n    int64_t v9 = v4 * v90;\n    // pto: %16, %17\n    int64_t v8 = v9 / v90 * v4;\n"

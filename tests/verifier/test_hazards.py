@@ -9,7 +9,8 @@ import pytest
 from pto_jax.analysis.addresses import Bytes
 from pto_jax.api import parse, verify
 from pto_jax.errors import Diagnostic
-from pto_jax.ir import Loc
+from pto_jax.ir import F8E8M0, F32, DType, Loc, Op, Pipe, TileType, Value
+from pto_jax.isa.effects import pipe_of
 from pto_jax.verifier.unwritten import Numbers
 
 T = "!pto.tile_buf<vec, 16x64xf32>"
@@ -343,6 +344,13 @@ def test_moves_run_on_the_pipe_of_their_places() -> None:
         lines = body.splitlines(keepends=True)
         text = head + "".join(lines[:3]) + between + lines[3] + "return\n}"
         assert len([d for d in verify(parse(text), "a5", level=3) if d.rule == "hazard"]) == count
+
+
+@pytest.mark.parametrize(("dtype", "pipe"), [(F32, Pipe.FIX), (F8E8M0, Pipe.MTE1)])
+def test_parameters_of_stores_and_scales_of_factors_take_different_pipes(dtype: DType, pipe: Pipe) -> None:
+    """A tile in the scaling buffer holds the one or, of exponents, the other."""
+    source, target = (Value("t", TileType(dtype, 32, 32, loc=loc)) for loc in (Loc.MAT, Loc.SCALING))
+    assert pipe_of(Op("tmov", (source,), (target,), form="dps")) == pipe
 
 
 @pytest.mark.slow

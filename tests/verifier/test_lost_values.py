@@ -9,7 +9,8 @@ from pto_jax.api import parse, verify
 from tests.text import emitted
 
 T, ROWS = "!pto.tile_buf<vec, 16x64xf32>", "!pto.tile_buf<vec, 4x64xf32>"
-LINE = "!pto.tile_buf<vec, 1x64xf32>"
+LINE, COLUMN = "!pto.tile_buf<vec, 1x64xf32>", "!pto.tile_buf<vec, 64x1xf32, blayout=col_major>"
+ROW, WHOLE_WORDS = "!pto.tile_buf<vec, 1x1024xf32>", "!pto.tile_buf<vec, 16x64xi32>"
 WORDS, OTHER = "!pto.tile_buf<vec, 4x64xi32>", "!pto.tile_buf<vec, 8x16xf32>"
 W = "!pto.partition_tensor_view<16x64xf32>"
 HEAD = f"""
@@ -20,6 +21,7 @@ func.func @f(%w: {W}, %n: index, %at: i64, %c: i1) {{
   %c8 = arith.constant 8 : index
   %c15 = arith.constant 15 : index
   %one = arith.constant 1.0 : f32
+  %zero = arith.constant 0 : i32
   %a0 = arith.constant 0 : i64
   %a1024 = arith.constant 1024 : i64
   %a2048 = arith.constant 2048 : i64
@@ -93,6 +95,20 @@ RIGHT = {
     "another handle of the whole tile": TWIN + fill("u", T) + STORE,
     "turns in the same bytes": TWIN + loop(fill("t", T) + read("t", T) + fill("u", T) + read("u", T)),
     "elements copied onto themselves": U + copy(ROWS, 4, 0) + read("u", ROWS) + STORE,
+    "another form of a tile, filled": tile("u", ROW, "a0") + fill("u", ROW) + STORE,
+    "another form of a tile, computed from it": loop(
+        tile("u", ROW, "a0")
+        + into("u", ROW)
+        + f"pto.tneg ins(%u : {ROW}) outs(%u : {ROW})\n"
+        + read("u", ROW)
+        + STORE
+    ),
+    "another form of a tile, by way of another tile": tile("u", ROW, "a0")
+    + into("u", ROW)
+    + read("u", ROW)
+    + f"pto.tneg ins(%ur : {ROW}) outs(%u : {ROW})\n"
+    + read("u", ROW)
+    + STORE,
     "the row that was read": loop(ROW_I + read("s", LINE) + FIRST + fill("u", LINE) + read("u", LINE), "c15"),
 }
 #: The value of the tile that is read later is lost.
@@ -101,6 +117,30 @@ LOST = {
     "another shape that nobody reads": tile("u", OTHER) + fill("u", OTHER) + STORE,
     "another tile of its type at its bytes": TWIN + fill("u", T) + read("u", T) + STORE,
     "another tile of its type in a loop": TWIN + loop(read("t", T) + fill("u", T) + read("u", T)),
+    "one of three tiles in turns": TWIN
+    + tile("v", T, "a0")
+    + into("v", T)
+    + fill("u", T)
+    + read("t", T)
+    + fill("v", T)
+    + read("v", T)
+    + read("u", T),
+    "another form of a tile, used itself": tile("u", ROW, "a0")
+    + into("u", ROW)
+    + fill("u", ROW)
+    + read("u", ROW)
+    + STORE,
+    "words at the bytes of numbers": tile("u", WHOLE_WORDS, "a0")
+    + f"pto.texpands ins(%zero : i32) outs(%u : {WHOLE_WORDS})\n"
+    + into("u", WHOLE_WORDS)
+    + f"pto.tneg ins(%u : {WHOLE_WORDS}) outs(%ur : {WHOLE_WORDS})\n"
+    + STORE,
+    "a column in the place of a row that is a window": tile("u", LINE, "a0")
+    + fill("u", LINE)
+    + read("t", T)
+    + tile("v", COLUMN, "a0")
+    + fill("v", COLUMN)
+    + STORE,
     "another type": tile("u", WORDS)
     + into("u", WORDS)
     + f"pto.tneg ins(%u : {WORDS}) outs(%u : {WORDS})\n"

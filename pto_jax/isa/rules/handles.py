@@ -195,6 +195,15 @@ def moved(source: Loc | None, target: Loc | None) -> Pipe | None:
     return _moved(source, target, Pipe.FIX)
 
 
+def loaded(source: Loc | None, target: Loc | None) -> Pipe | None:
+    """A move of a tile: parameters of stores go where stores of accumulators read them.
+
+    >>> loaded(Loc.MAT, Loc.SCALING).name, loaded(Loc.MAT, Loc.SCALELEFT).name
+    ('FIX', 'MTE1')
+    """
+    return Pipe.FIX if (source, target) == (Loc.MAT, Loc.SCALING) else moved(source, target)
+
+
 def inserted(source: Loc | None, target: Loc | None) -> Pipe | None:
     """A move into a part of a tile: what vector memory gives goes through MTE3."""
     return _moved(source, target, Pipe.MTE3)
