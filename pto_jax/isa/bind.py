@@ -58,12 +58,11 @@ def bind(instruction: Instruction, op: ir.Op) -> Bound:
     if chosen is None or destinations is None:
         raise errors.VerifyError(_mismatch(instruction, op))
     values.update(zip((o.name for o in destinations), op.destinations, strict=True))
-    attributes: dict[str, ir.AttrValue] = {}
+    attrs: dict[str, ir.AttrValue] = {a.name: a.default for a in instruction.attributes}
     for key, value in op.attributes:
         attribute = instruction.attribute(key)
-        attributes[attribute.name if attribute else key] = value
-    attrs = {a.name: attributes.pop(a.name, a.default) for a in instruction.attributes}
-    return Bound(instruction, values, {**attrs, **attributes}, chosen)
+        attrs[attribute.name if attribute else key] = value
+    return Bound(instruction, values, attrs, chosen)
 
 
 def _destinations(instruction: Instruction, count: int) -> Sequence[Operand] | None:
