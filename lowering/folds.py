@@ -182,7 +182,9 @@ def _folded(
         first = lax.mul(i, np.int32(unroll))
         part = some(first, unroll) if at_once else None
         for k in range(unroll):
-            words = line(lax.add(first, np.int32(k))) if part is None else lax.index_in_dim(part, k, axis, False)
+            words = (
+                line(lax.add(first, np.int32(k))) if part is None else lax.index_in_dim(part, k, axis, False)
+            )
             total = step(total, words)
         return total
 

@@ -245,9 +245,7 @@ class GlobalMemory:
     def require_elements(self, allowed: str, first: Int64[Array, ""], last: Int64[Array, ""]) -> None:
         """The run-time rule that the elements from ``first`` to ``last`` (int64) are in the buffer."""
         if self.require is not None:
-            outside = lax.bitwise_or(
-                lax.lt(first, np.int64(0)), lax.ge(last, np.int64(self.buffer.shape[0]))
-            )
+            outside = lax.bitwise_or(lax.lt(first, np.int64(0)), lax.ge(last, np.int64(self.buffer.shape[0])))
             got = f"elements {{}} to {{}} of {self.view.buffer}"
             broken = lax.bitwise_and(lax.le(first, last), outside)
             self.require("in-bounds", allowed, broken, got, (first, last))
