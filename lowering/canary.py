@@ -262,8 +262,8 @@ def _computed(checked: Sequence[Check], device: Any, soonest: bool = False) -> l
         # Arrays that are bound to a device are compiled with a sharding, most kernels' are not.
         for setting in (x64(), jax.default_device(device), cached_code(), *quiet):
             settings.enter_context(setting)
-        compiled = jax.jit(pto_canary, **(unoptimised() if soonest else {}))
-        joined, last = jax.device_get(compiled([c.arguments for c in checked]))
+        jit = partial(jax.jit, compiler_options=unoptimised()) if soonest else jax.jit
+        joined, last = jax.device_get(jit(pto_canary)([c.arguments for c in checked]))
     rows, own = iter(joined), iter(last)
     return [next(own) if c.last else next(rows)[: c.words.size] for c in checked]
 

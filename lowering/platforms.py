@@ -97,22 +97,18 @@ _soonest: ContextVar[bool] = ContextVar("soonest", default=False)
 
 
 @cache
-def _options() -> dict[str, bool | str]:
+def unoptimised() -> dict[str, Any]:
+    """The options of a compiler that is done soonest: those that this XLA has."""
     lowered = jax.jit(lambda: 0).lower()
 
-    def accepted(options: dict[str, bool | str]) -> bool:
+    def accepted(options: dict[str, Any]) -> bool:
         with suppress(jax.errors.JaxRuntimeError):
             lowered.compile(compiler_options=options)
             return True
         return False
 
-    options = dict(_UNOPTIMISED)
+    options: dict[str, Any] = dict(_UNOPTIMISED)
     return options if accepted(options) else {n: v for n, v in options.items() if accepted({n: v})}
-
-
-def unoptimised() -> dict[str, dict[str, bool | str]]:
-    """What makes ``jax.jit`` compile soonest, with those of the options that this XLA has."""
-    return {"compiler_options": _options()}
 
 
 def compiled_soonest() -> bool:

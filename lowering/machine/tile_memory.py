@@ -104,7 +104,7 @@ class Violation:
     def after(self, earlier: Violation) -> Violation:
         """Whether a rule was ever broken, with the values of the first time."""
         pairs = zip(earlier.values, self.values, strict=True)
-        # Of every rule, and of every trip of a loop: the operators of arrays take four times as long to trace.
+        # For every rule of every loop; the operators of arrays take several times as long to trace.
         values = tuple(lax.select(earlier.broken, old, new) for old, new in pairs)
         return replace(self, broken=lax.bitwise_or(earlier.broken, self.broken), values=values)
 

@@ -32,7 +32,7 @@ def executed(code: Code, function: Callable[[Any], Any], argument: Any) -> Any:
     compiled = jax.jit(function)
     if code == "optimised":
         return compiled(argument)
-    return compiled.lower(argument).compile(**unoptimised())(argument)
+    return compiled.lower(argument).compile(compiler_options=unoptimised())(argument)
 
 
 def code_of(words: Sequence[str]) -> Code:

@@ -67,7 +67,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Calls:
-    """Calls of one kernel; ``whole`` is the jitted function of results and report, ``options`` those of jit."""
+    """Calls of one kernel; ``whole`` is the function of results and report, jitted with ``options``."""
 
     whole: Any
     options: Mapping[str, Any] = field(default_factory=dict)

@@ -229,7 +229,7 @@ class Kernel:
         if self.semantics.numerics != "exact" or platforms.expected() != "cpu":
             return self.checked(*args, **kwargs)
         with platforms.soonest():
-            return self._checked(args, kwargs, self._calls_of(platforms.unoptimised()))
+            return self._checked(args, kwargs, self._calls_of({"compiler_options": platforms.unoptimised()}))
 
     def _checked(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], calls: judged_calls.Calls
