@@ -652,6 +652,11 @@ class Instruction:
         return self._by_key.get(key)
 
     @cached_property
+    def defaults(self) -> Mapping[str, AttrValue]:
+        """The values of attributes that an operation does not give."""
+        return {a.name: a.default for a in self.attributes}
+
+    @cached_property
     def _by_key(self) -> Mapping[str, Attribute]:
         """The attributes by each of their spellings; the first one has a spelling that several share."""
         return {key: a for a in reversed(self.attributes) for key in (a.name, *a.keys)}

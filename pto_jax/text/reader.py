@@ -264,7 +264,7 @@ class Reader(ABC):
     """
 
     def __init__(self, text: str, file: str, language: ir.Language | None = None) -> None:
-        self._asked = language
+        self._asked: ir.Language | None = language
         self.language: ir.Language = language or ir.PRESENT
         self._unwritten = unwritten(self.language)
         self.cursor: Cursor = Cursor(text, file)

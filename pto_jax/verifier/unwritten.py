@@ -10,7 +10,7 @@ from ..analysis import addresses, dataflow, provenance
 from ..analysis.facts import FunctionFacts, executes
 from ..analysis.provenance import AliasClasses
 from ..analysis.resolve import ResolvedProgram
-from ..analysis.roots import cores_of, roots
+from ..analysis.roots import roots, runs_on_both
 from ..errors import Diagnostic, Span
 from ..ir import Function, Loc, MemRefType, Op, PartitionViewType, PtrType, TensorViewType, TileType, Value
 from ..isa import Instruction, effects
@@ -187,9 +187,8 @@ class _Judge:
         #: What operations of a function that is entered in some way read and write, by their identities.
         self.used: dict[FunctionFacts, dict[int, _Uses]] = {}
         self._allocated: dict[FunctionFacts, frozenset[str]] = {}
-        cores = cores_of(resolved.program)
         #: Both kinds of cores run at once, so that the text's order says nothing of writes.
-        self.ordered = len(set(cores.values())) < 2
+        self.ordered = not runs_on_both(resolved.program)
         for function in resolved.program.functions:
             facts = resolved.facts(function)
             if any(traits.fifo is not None for traits in effects.traits_in(function)):
