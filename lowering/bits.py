@@ -208,7 +208,9 @@ def f16_to_f32(h: UInt16[Array, "*shape"]) -> UInt32[Array, "*shape"]:
     single = lax.convert_element_type(lax.bitcast_convert_type(h, np.float16), np.float32)
     words = lax.bitcast_convert_type(single, np.uint32)
     w = widen(h)
-    nan = ((w & U32(0x8000)) << U32(16)) | ((w & U32(0x7FFF)) << U32(13)) | _INF
+    sign = lax.shift_left(lax.bitwise_and(w, U32(0x8000)), U32(16))
+    payload = lax.shift_left(lax.bitwise_and(w, U32(0x7FFF)), U32(13))
+    nan = lax.bitwise_or(lax.bitwise_or(sign, payload), _INF)
     return lax.select(is_nan(h, F16), nan, words)
 
 

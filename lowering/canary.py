@@ -27,6 +27,7 @@ from pto_jax import errors
 from pto_jax.errors import ExactnessError, FileError
 
 from .bits import DOUBT, x64
+from .platforms import compiled_soonest, unoptimised
 from .slicing import with_slice
 
 if TYPE_CHECKING:
@@ -198,19 +199,19 @@ def checks(platform: str) -> tuple[Check, ...]:
 def failures(platform: str) -> tuple[str, ...]:
     """What compiled code of a platform has lost, by JAX's name; nothing for a platform that is not here."""
     with _lock:
-        return _failures(platform)
+        return _failures(platform, compiled_soonest())
 
 
 _lock = threading.Lock()
 
 
 @cache
-def _failures(platform: str) -> tuple[str, ...]:
+def _failures(platform: str, soonest: bool) -> tuple[str, ...]:
     try:
         device = jax.local_devices(backend=platform)[0]
     except RuntimeError:  # Code for it is only written, as for an export.
         return ()
-    results = _apart(partial(_computed, checks(platform), device))
+    results = _apart(partial(_computed, checks(platform), device, soonest))
     pairs = zip(checks(platform), results, strict=True)
     return tuple(c.lost for c, words in pairs if not np.array_equal(c.words, words))
 
@@ -241,8 +242,8 @@ def _flags() -> np.uint32:
     return np.uint32(zlib.crc32(Path(name).read_bytes() if is_file else b""))
 
 
-def _computed(checked: Sequence[Check], device: Any) -> list[NDArray[Any]]:
-    """The words of what the checks give on a device, compiled together.
+def _computed(checked: Sequence[Check], device: Any, soonest: bool = False) -> list[NDArray[Any]]:
+    """The words of what the checks give on a device, compiled together, without optimisations if ``soonest``.
 
     What need not come last is one array with the flags.
     """
@@ -261,7 +262,8 @@ def _computed(checked: Sequence[Check], device: Any) -> list[NDArray[Any]]:
         # Arrays that are bound to a device are compiled with a sharding, most kernels' are not.
         for setting in (x64(), jax.default_device(device), cached_code(), *quiet):
             settings.enter_context(setting)
-        joined, last = jax.device_get(jax.jit(pto_canary)([c.arguments for c in checked]))
+        jit = partial(jax.jit, compiler_options=unoptimised()) if soonest else jax.jit
+        joined, last = jax.device_get(jit(pto_canary)([c.arguments for c in checked]))
     rows, own = iter(joined), iter(last)
     return [next(own) if c.last else next(rows)[: c.words.size] for c in checked]
 

@@ -179,10 +179,12 @@ def _folded(
         return lax.squeeze(some(number, 1), [axis])
 
     def trip(i: Int32[Array, ""], total: Shaped[Array, "... lanes"]) -> Shaped[Array, "... lanes"]:
-        first = i * np.int32(unroll)
+        first = lax.mul(i, np.int32(unroll))
         part = some(first, unroll) if at_once else None
         for k in range(unroll):
-            words = line(first + np.int32(k)) if part is None else lax.index_in_dim(part, k, axis, False)
+            words = (
+                line(lax.add(first, np.int32(k))) if part is None else lax.index_in_dim(part, k, axis, False)
+            )
             total = step(total, words)
         return total
 

@@ -285,9 +285,10 @@ def is_inside(t: TileType, window: Placed, buffer: Flat) -> bool:
 def exceeded(t: TileType, lanes: Lanes, window: Placed) -> Bool[Array, ""]:
     """Whether a transfer has more lanes than the window has elements for."""
     sizes, limits = region.sizes(t, lanes), map(addresses.wide, window.lanes())
-    larger = [lax.convert_element_type(n, np.int64) > m for n, m in zip(sizes, limits, strict=True)]
-    some = (sizes[0] > np.int32(0)) & (sizes[1] > np.int32(0))
-    return jnp.asarray(some & (larger[0] | larger[1]))
+    pairs = zip(sizes, limits, strict=True)
+    some = lax.bitwise_and(*[lax.gt(n, np.int32(0)) for n in sizes])
+    larger = lax.bitwise_or(*[lax.gt(lax.convert_element_type(n, np.int64), m) for n, m in pairs])
+    return lax.bitwise_and(some, larger)
 
 
 def always_inside(t: TileType, window: Placed, memory: GlobalMemory) -> bool:

@@ -349,11 +349,13 @@ class Window:
             moving = [a for a in axes if not (isinstance(self.shape[a], int) and self.shape[a] == 1)]
             if len(moving) > 1:
                 return None
-            count = jnp.minimum(jnp.asarray(size, np.int64), wide(extent))
-            far = distance(count - np.int64(1), self.strides[moving[0]]) if moving else np.int64(0)
-            first, last = first + jnp.minimum(far, 0), last + jnp.maximum(far, 0)
-            some = some & (count > np.int64(0))
-        return jnp.asarray(first, np.int64), jnp.where(some, last, first - np.int64(1))
+            count, none = lax.min(jnp.asarray(size, np.int64), wide(extent)), np.int64(0)
+            if moving:
+                far = distance(lax.sub(count, np.int64(1)), self.strides[moving[0]])
+                first, last = lax.add(first, lax.min(far, none)), lax.add(last, lax.max(far, none))
+            positive = lax.gt(count, none)
+            some = positive if some is True else lax.bitwise_and(some, positive)
+        return jnp.asarray(first, np.int64), lax.select(some, last, lax.sub(first, np.int64(1)))
 
     def block(self) -> Block | None:
         """The window as a block, or None where it is not static or its dimensions do not nest."""

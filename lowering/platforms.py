@@ -8,7 +8,7 @@ is lowered for it: under an outer jit, vmap or shard_map, and for each platform 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import cache, cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -83,6 +83,47 @@ def expecting(platform: str) -> Iterator[None]:
         yield
     finally:
         _expected.reset(token)
+
+
+#: Options of XLA for code that is compiled soonest: the same HLO, in instructions that nothing improves. That
+#: takes a fourth of the processor time, and such code takes two to four times as long as optimised one.
+_UNOPTIMISED: Mapping[str, bool | str] = {
+    "xla_backend_optimization_level": "0",
+    "xla_llvm_disable_expensive_passes": True,
+    "xla_cpu_use_fusion_emitters": False,
+    "xla_cpu_parallel_codegen_split_count": "1",
+}
+_soonest: ContextVar[bool] = ContextVar("soonest", default=False)
+
+
+@cache
+def unoptimised() -> dict[str, Any]:
+    """The options of a compiler that is done soonest: those that this XLA has."""
+    lowered = jax.jit(lambda: 0).lower()
+
+    def accepted(options: dict[str, Any]) -> bool:
+        with suppress(jax.errors.JaxRuntimeError):
+            lowered.compile(compiler_options=options)
+            return True
+        return False
+
+    options: dict[str, Any] = dict(_UNOPTIMISED)
+    return options if accepted(options) else {n: v for n, v in options.items() if accepted({n: v})}
+
+
+def compiled_soonest() -> bool:
+    """Whether the code that is generated now is compiled so."""
+    return _soonest.get()
+
+
+@contextmanager
+def soonest() -> Iterator[None]:
+    """Code that is generated in this context is executed once, and compiled with :func:`unoptimised`."""
+    token = _soonest.set(True)
+    try:
+        yield
+    finally:
+        _soonest.reset(token)
 
 
 def apart(

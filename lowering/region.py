@@ -48,7 +48,7 @@ def mask(t: TileType, lanes: Lanes, shape: tuple[int, int] | None = None) -> Mas
             assert traced is not None
             size = traced
         line = lax.broadcasted_iota(np.int32, (shape[0], 1) if axis == 0 else (1, shape[1]), axis)
-        parts.append(line < size)
+        parts.append(lax.lt(line, lax.convert_element_type(size, np.int32)))
     if not parts:
         return None
     return jnp.broadcast_to(parts[0] if len(parts) == 1 else parts[0] & parts[1], shape)

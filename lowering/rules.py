@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar,
 
 import jax
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from pto_jax.interpreter import Scalar, View
 from pto_jax.ir import AttrValue, DType, Pad, ScalarType, SLayout, TileType
@@ -245,9 +245,10 @@ class GlobalMemory:
     def require_elements(self, allowed: str, first: Int64[Array, ""], last: Int64[Array, ""]) -> None:
         """The run-time rule that the elements from ``first`` to ``last`` (int64) are in the buffer."""
         if self.require is not None:
-            outside = (first < np.int64(0)) | (last >= np.int64(self.buffer.shape[0]))
+            outside = lax.bitwise_or(lax.lt(first, np.int64(0)), lax.ge(last, np.int64(self.buffer.shape[0])))
             got = f"elements {{}} to {{}} of {self.view.buffer}"
-            self.require("in-bounds", allowed, (first <= last) & outside, got, (first, last))
+            broken = lax.bitwise_and(lax.le(first, last), outside)
+            self.require("in-bounds", allowed, broken, got, (first, last))
 
 
 #: Gives the new words of the destination, which is a tile (also a :class:`Result`) or the buffer; None where

@@ -239,7 +239,7 @@ def _extend_unsigned(x: Shaped[Array, ""], source: DType, result: DType) -> Shap
 
 def _truncate(x: Shaped[Array, ""], source: DType, result: DType) -> Shaped[Array, ""]:
     if result == I1:
-        return lax.ne(x & x.dtype.type(1), x.dtype.type(0))
+        return lax.ne(lax.bitwise_and(x, x.dtype.type(1)), x.dtype.type(0))
     return _resize(x, result)
 
 

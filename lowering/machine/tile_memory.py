@@ -21,6 +21,7 @@ from pto_jax.isa.rules.pipes import HALVES_OF_VALID
 
 from ..bits import from_words, moves_intact, nibbles
 from ..rules import Lanes, Row, Semantics
+from ..slicing import slice_at
 from . import block_numbers, storage
 from .addresses import wide
 from .affine import Unproven
@@ -62,7 +63,7 @@ class Site:
 
     def unbroken(self) -> Violation:
         """The violation whose flag is false and whose numbers are zero: the rule is kept."""
-        return self.filled(iter([jnp.zeros((), bool), *[jnp.zeros((), np.int64)] * self.count]))
+        return self.filled(iter([np.zeros((), bool), *[np.zeros((), np.int64)] * self.count]))  # type: ignore[list-item]
 
 
 def as_number(n: Scalar) -> Int64[Array, ""]:
@@ -97,13 +98,15 @@ class Violation:
     def of_batch(self) -> Violation:
         """Whether a rule was broken anywhere along the leading axis, with the values of the first place."""
         first = lax.argmax(self.broken, 0, np.int32)
-        return replace(self, broken=self.broken.any(), values=tuple(n[first] for n in self.values))
+        values = tuple(slice_at(n, (first,), (1,)).reshape(()) for n in self.values)
+        return replace(self, broken=self.broken.any(), values=values)
 
     def after(self, earlier: Violation) -> Violation:
         """Whether a rule was ever broken, with the values of the first time."""
         pairs = zip(earlier.values, self.values, strict=True)
-        values = tuple(jnp.where(earlier.broken, old, new) for old, new in pairs)
-        return replace(self, broken=earlier.broken | self.broken, values=values)
+        # For every rule of every loop; the operators of arrays take several times as long to trace.
+        values = tuple(lax.select(earlier.broken, old, new) for old, new in pairs)
+        return replace(self, broken=lax.bitwise_or(earlier.broken, self.broken), values=values)
 
 
 @dataclass(frozen=True)
@@ -212,7 +215,8 @@ class TileMemory:
         sizes = (ref.v_row, ref.v_col)
         broken: Scalar = False
         for size, extent in zip(sizes, extents, strict=True):
-            broken = broken | (size < 0) | (size > extent)
+            outside = _is_outside(size, extent)
+            broken = outside if broken is False else broken | outside
         if broken is True:
             raise _broken(op, "region", allowed, f"{sizes[0]}x{sizes[1]}")
         self.require(op, "region", allowed, broken, "{}x{}", sizes)
@@ -551,8 +555,17 @@ def _pitched(op: Op) -> NotExecutableError:
     return NotExecutableError(op.error("window", message))
 
 
+def _is_outside(size: Scalar, extent: int) -> Scalar:
+    """Whether a size is negative or larger than an extent."""
+    if not isinstance(size, Array):
+        return bool((size < 0) | (size > extent))
+    size = wide(size)
+    return lax.bitwise_or(lax.lt(size, np.int64(0)), lax.gt(size, np.int64(extent)))
+
+
 def _traced(size: Scalar) -> Size | None:
     if isinstance(size, int | np.integer):
         return None
-    limits = np.iinfo(np.int32)
-    return lax.convert_element_type(jnp.clip(size, -1, limits.max), np.int32)
+    return lax.convert_element_type(
+        lax.clamp(np.int64(-1), wide(size), np.int64(np.iinfo(np.int32).max)), np.int32
+    )

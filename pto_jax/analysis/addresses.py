@@ -269,7 +269,7 @@ def fold_op(op: Op, constants: Mapping[str, int]) -> int | None:
     if len(op.results) != 1 or not op.name.startswith(("arith.", CAST)):
         return None
     if op.name == "arith.constant":
-        value = op.attrs.get("value")
+        value = dict(op.attributes).get("value")
         return value if isinstance(value, int) and not isinstance(value, bool) else None
     args = [constants[v.name] for v in op.ins if v.name in constants]
     if len(args) != len(op.ins):

@@ -172,6 +172,8 @@ def operand_facts(values: tuple[Value, ...], facts: Facts) -> OperandFacts:
     result: dict[str, dict[str, Any]] = {}
     for value in values:
         name, fact = value.name, facts[value.name]
+        if fact is None:
+            continue
         if isinstance(fact, TileFact):
             if fact.valid is not None:
                 result.setdefault("valid", {})[name] = fact.valid
@@ -184,7 +186,7 @@ def operand_facts(values: tuple[Value, ...], facts: Facts) -> OperandFacts:
                 result.setdefault("layouts", {})[name] = fact.layout
         elif isinstance(fact, PointerFact):
             result.setdefault("pointers", {})[name] = fact
-        elif fact is not None:
+        else:
             result.setdefault("numbers", {})[name] = fact
     return OperandFacts(**result) if result else NOTHING
 

@@ -25,6 +25,14 @@ def cores_of(program: Program) -> Mapping[int, KernelKind]:
     return kinds
 
 
+def runs_on_both(program: Program) -> bool:
+    """Whether the text names both kinds of cores for operations."""
+    functions = {f.attrs.get("pto.kernel_kind") for f in program.functions}
+    sections = {t.core for f in program.functions for t in effects.traits_in(f) if t.regions is not None}
+    # Most programs name one of them, so that it need not be asked of which operations.
+    return len((functions | sections) - {None}) > 1 and len(set(cores_of(program).values())) > 1
+
+
 def hands_token(op: Op) -> bool:
     """Whether an operation is a flag or an event between pipes."""
     order = effects.traits_of(op).order

@@ -4,15 +4,14 @@ A program of a campaign runs once, so compiling it takes most of its time. NumPy
 fraction of that, loops and branches included, and so shows every error but those of XLA itself.
 """
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any, Literal, TypeAlias
 
 import jax
 
 from ..errors import ArgumentError
 from ..lowering.numpy_steps import by_numpy
+from ..lowering.platforms import unoptimised
 
 #: ``o0`` is XLA's code without optimisations; ``numpy`` and ``cuda`` are the traces for CPUs and for CUDA,
 #: executed by NumPy.
@@ -20,13 +19,6 @@ Code: TypeAlias = Literal["optimised", "o0", "numpy", "cuda"]
 #: Those that a name of an executor may have.
 CODES: tuple[Code, ...] = ("o0", "numpy", "cuda")
 _PLATFORMS: Mapping[Code, str] = {"numpy": "cpu", "cuda": "cuda"}
-#: Options of XLA for code that is compiled soonest: the same HLO, in instructions that nothing improves. That
-#: takes a third of the time.
-_UNOPTIMISED: Mapping[str, bool | str] = {
-    "xla_backend_optimization_level": "0",
-    "xla_llvm_disable_expensive_passes": True,
-    "xla_cpu_use_fusion_emitters": False,
-}
 
 
 def executed(code: Code, function: Callable[[Any], Any], argument: Any) -> Any:
@@ -40,19 +32,7 @@ def executed(code: Code, function: Callable[[Any], Any], argument: Any) -> Any:
     compiled = jax.jit(function)
     if code == "optimised":
         return compiled(argument)
-    return compiled.lower(argument).compile(compiler_options=_soonest())(argument)
-
-
-@cache
-def _soonest() -> dict[str, bool | str]:
-    """Those of the options that this XLA has."""
-    lowered = jax.jit(lambda: 0).lower()
-    options: dict[str, bool | str] = {}
-    for name, value in _UNOPTIMISED.items():
-        with contextlib.suppress(jax.errors.JaxRuntimeError):
-            lowered.compile(compiler_options={name: value})
-            options[name] = value
-    return options
+    return compiled.lower(argument).compile(compiler_options=unoptimised())(argument)
 
 
 def code_of(words: Sequence[str]) -> Code:

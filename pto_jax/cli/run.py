@@ -325,7 +325,7 @@ def _outputs(kernel: Kernel, values: Sequence[Array | None], options: RunOptions
     elif options.dump_state is not None:
         outputs, state = kernel.with_state(*values)
     else:
-        return kernel.checked(*values)
+        return kernel.once(*values)
     if options.dump_state is not None:
         state.save(options.dump_state)
     return outputs

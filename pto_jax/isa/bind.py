@@ -58,12 +58,13 @@ def bind(instruction: Instruction, op: ir.Op) -> Bound:
     if chosen is None or destinations is None:
         raise errors.VerifyError(_mismatch(instruction, op))
     values.update(zip((o.name for o in destinations), op.destinations, strict=True))
-    attributes: dict[str, ir.AttrValue] = {}
+    if not op.attributes:
+        return Bound(instruction, values, instruction.defaults, chosen)
+    attrs = dict(instruction.defaults)
     for key, value in op.attributes:
         attribute = instruction.attribute(key)
-        attributes[attribute.name if attribute else key] = value
-    attrs = {a.name: attributes.pop(a.name, a.default) for a in instruction.attributes}
-    return Bound(instruction, values, {**attrs, **attributes}, chosen)
+        attrs[attribute.name if attribute else key] = value
+    return Bound(instruction, values, attrs, chosen)
 
 
 def _destinations(instruction: Instruction, count: int) -> Sequence[Operand] | None:
@@ -96,7 +97,12 @@ def _by_position(instruction: Instruction, op: ir.Op) -> tuple[tuple[str, ...] |
 
 def _by_group(instruction: Instruction, op: ir.Op) -> tuple[tuple[str, ...] | None, dict[str, ir.Value]]:
     """Groups carry operand names; a group of several values binds its first one."""
-    values = {name: op.group(name)[0] for name, size in op.groups if size and instruction.has_operand(name)}
+    values: dict[str, ir.Value] = {}
+    start = 0
+    for name, size in op.groups:
+        if size and instruction.has_operand(name):
+            values.setdefault(name, op.ins[start])
+        start += size
     return (tuple(values) if instruction.required_sources <= values.keys() else None), values
 
 

@@ -325,7 +325,8 @@ class Constraint:
     ``stage`` "run-time" marks rules on values that may only be known when the program runs (they are checked
     as far as the types show them), ``region`` gives such a rule in evaluable form; ``breaks`` edits a legal
     sample into one that violates exactly this rule, so that tests can be generated; ``fix`` says how programs
-    usually come to satisfy it. An empty ``allowed`` means that the finding says what is allowed itself.
+    usually come to satisfy it. ``statement`` gives it in words, where nobody has written them when they are
+    asked for; an empty one means that the finding says what is allowed itself.
     ``window`` names a tile whose valid region is a window of another tile, that one, and the scalars that say
     where: execution checks what types do not show. ``fits`` names a tile and a window of global memory with
     the shape of its valid region: execution checks windows whose types leave sizes open. ``on_lanes`` is
@@ -339,7 +340,7 @@ class Constraint:
     """
 
     rule: str
-    allowed: str
+    statement: str | Callable[[], str]
     check: Check
     profiles: tuple[ProfileName, ...] = PROFILE_NAMES
     stage: Literal["static", "run-time"] = "static"
@@ -353,6 +354,11 @@ class Constraint:
     on_lanes: bool = True
     since: Language | None = None
     until: Language | None = None
+
+    @cached_property
+    def allowed(self) -> str:
+        """The rule in words."""
+        return self.statement if isinstance(self.statement, str) else self.statement()
 
 
 @dataclass(frozen=True)
@@ -644,6 +650,11 @@ class Instruction:
     def attribute(self, key: str) -> Attribute | None:
         """The attribute written as ``key`` in some spelling."""
         return self._by_key.get(key)
+
+    @cached_property
+    def defaults(self) -> Mapping[str, AttrValue]:
+        """The values of attributes that an operation does not give."""
+        return {a.name: a.default for a in self.attributes}
 
     @cached_property
     def _by_key(self) -> Mapping[str, Attribute]:

@@ -131,7 +131,7 @@ TSORT32 = common.tile_instruction(
         replace(
             equal_valid(("src", "idx"), "public CPU simulator"),
             rule="idx-region",
-            allowed="src and idx: equal valid regions, otherwise nothing is written",
+            statement="src and idx: equal valid regions, otherwise nothing is written",
             profiles=SIMULATOR,
             severity="warning",
         ),

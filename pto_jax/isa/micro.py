@@ -47,7 +47,7 @@ SCOPE_LOOP = "llvm.loop.aivector_scope"
 
 def opens_scope(op: Op) -> bool:
     """Whether the regions of an operation are a vector scope."""
-    return op.name in SCOPES or SCOPE_LOOP in op.attrs
+    return op.name in SCOPES or (bool(op.regions) and SCOPE_LOOP in op.attrs)
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ def unsigned_of(op: ir.Op) -> tuple[ir.Value, ...]:
     values = (*op.ins, *op.results) if computes_on_signless(op.name) else ()
     if op.name == _LOOP:
         values = (*op.ins[:_BOUNDS], *(v for region in op.regions for v in region.args[:1]))
-    return tuple(v for v in values if signless_type(v.type) != v.type)
+    return tuple([v for v in values if signless_type(v.type) is not v.type])
 
 
 def on_signless(op: ir.Op, fresh: Callable[[str], str]) -> tuple[ir.Op, ...]:

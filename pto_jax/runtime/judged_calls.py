@@ -5,9 +5,10 @@ once for the same numbers, and nobody waits for the results. What a message show
 its own, which few calls need. Elsewhere one function gives all.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 import jax
@@ -66,9 +67,10 @@ class Judged:
 
 @dataclass(frozen=True)
 class Calls:
-    """Calls of one kernel; ``whole`` is the jitted function of results and report."""
+    """Calls of one kernel; ``whole`` is the function of results and report, jitted with ``options``."""
 
     whole: Any
+    options: Mapping[str, Any] = field(default_factory=dict)
     made: dict[Any, Judged | None] = field(default_factory=dict)
 
     def __call__(self, args: Sequence[Any]) -> tuple[Results, PackedReport]:
@@ -80,7 +82,7 @@ class Calls:
         if kind in self.made:
             return self._called(self.made[kind], args, leaves)
         with seldom_collected():
-            self.made[kind] = _judged(self.whole.trace(*args), leaves)
+            self.made[kind] = _judged(self.whole.trace(*args), leaves, self.options)
             return self._called(self.made[kind], args, leaves)
 
     def _called(
@@ -90,7 +92,7 @@ class Calls:
         return whole
 
 
-def _judged(traced: Any, leaves: Sequence[Any]) -> Judged | None:
+def _judged(traced: Any, leaves: Sequence[Any], options: Mapping[str, Any]) -> Judged | None:
     """The two functions of a trace; None where its accesses depend on more than numbers, or on nothing."""
     results, report = map(jax.tree.structure, traced.out_info)
     first, rules = (len(jax.tree.leaves(part)) for part in traced.out_info)
@@ -101,7 +103,7 @@ def _judged(traced: Any, leaves: Sequence[Any]) -> Judged | None:
     if not rules or arrays or jaxpr.effects:
         return None
 
-    @jax.jit
+    @partial(jax.jit, **options)
     def pto(*args: Any) -> Any:
         values = evaluate(jaxpr, jax.tree.leaves(args), of_results)
         return jax.tree.unflatten(results, values[:first])

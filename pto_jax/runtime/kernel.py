@@ -23,7 +23,7 @@ from ..analysis.resolve import fill, resolve, with_entry
 from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError, is_number, nearest, one_of, short_list
 from ..interpreter.operands import BLOCK_NUMBERS
 from ..ir import DType, Function, Program, ScalarType, TileType, Type, UnknownType
-from ..lowering import MAX_STEPS, Accesses, Semantics, accesses, primitives
+from ..lowering import MAX_STEPS, Accesses, Semantics, accesses, platforms, primitives
 from ..lowering.bits import x64
 from ..lowering.canary import cached_code
 from ..lowering.machine.program import Observer
@@ -222,7 +222,19 @@ class Kernel:
         >>> kernel.checked(np.ones((1, 8), np.float32))["d"].array[0, 0].item()
         -1.0
         """
-        packed = self._compiled(args, kwargs)
+        return self._checked(args, kwargs, self._calls)
+
+    def once(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """The outputs of :meth:`checked` for one call: on CPUs XLA does not optimise exact code for it."""
+        if self.semantics.numerics != "exact" or platforms.expected() != "cpu":
+            return self.checked(*args, **kwargs)
+        with platforms.soonest():
+            return self._checked(args, kwargs, self._calls_of({"compiler_options": platforms.unoptimised()}))
+
+    def _checked(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], calls: judged_calls.Calls
+    ) -> dict[str, Any]:
+        packed = self._compiled(args, kwargs, calls)
         # Only the long way has the numbers that decide about blocks, for its message.
         if packed is not None and not (self.checks and packed[1].kept is False):
             packed[1].raise_if_broken()
@@ -239,7 +251,7 @@ class Kernel:
         return "accesses" if self.checks is None else "all" if self.checks else "nothing"
 
     def _compiled(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], calls: judged_calls.Calls
     ) -> tuple[dict[str, Any], PackedReport] | None:
         """The call as a compiled function, arrays prepared in it; None where other things are given."""
         if kwargs:
@@ -254,7 +266,7 @@ class Kernel:
                 if not all(map(is_concrete, args)):
                     return None
             with x64(), cached_code():
-                results, report = self._calls(args)
+                results, report = calls(args)
         except PtoError:  # The long way raises it without the frames of a trace.
             return None
         return {name: results[name] for name in self.outputs if name in results}, report
@@ -267,16 +279,15 @@ class Kernel:
 
     @cached_property
     def _calls(self) -> judged_calls.Calls:
-        return judged_calls.Calls(self._whole)
+        return self._calls_of({})
 
-    @cached_property
-    def _whole(self) -> Any:
-        @jax.jit
+    def _calls_of(self, options: Mapping[str, Any]) -> judged_calls.Calls:
+        @partial(jax.jit, **options)
         def pto(*args: Any) -> tuple[dict[str, Any], PackedReport]:
             results, report, _ = self._run(args, {}, jit=True, check=self._check, outermost=True)
             return results, PackedReport.of(report)
 
-        return pto
+        return judged_calls.Calls(pto, options)
 
     def eager(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Execute instruction by instruction, each from the compile cache.

@@ -240,18 +240,21 @@ class ProgramReader(reader.Reader):
 
     def statement(self) -> ir.Op:
         """One operation with the names it binds."""
-        line = self._statements.line()
+        statements, around = self._statements, self.types.spelled
+        line = statements.line()
         if line is None:
             return self._statement()
-        repeated = self._statements.again(line, self.scopes)
+        statements.select(self._asked, self.language, self.types.has_aliases)
+        repeated = statements.again(line, self.scopes, around)
         if repeated is not None:
             return repeated
         types = [self.scopes.known_type(name) for name in line.names]
-        self.scopes.numbers_asked = False
+        self.scopes.numbers_asked, self.types.spelled = False, set()
         op = self._statement()
         # The readers of control flow do more than to look up operands and to define results.
-        if op.name not in CONTROL and not self.scopes.numbers_asked:
-            self._statements.remember(line, types, op)
+        if (op.name not in CONTROL or op.name == reader.CONSTANT) and not self.scopes.numbers_asked:
+            statements.remember(line, types, op, self.types.spelled)
+        self.types.spelled |= around
         return op
 
     def _statement(self) -> ir.Op:

@@ -8,8 +8,9 @@ else from it.
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from .. import errors, ir
 from ..errors import Span
@@ -22,6 +23,8 @@ from .lexer import Cursor, Kind
 _SUGGESTED_FROM = 1000
 #: How a line begins that continues no statement.
 _STATEMENT = r"[ \t]*(?:%[\w$.:]+(?:[ \t]*,[ \t]*%[\w$.:]+)*[ \t]*=|\w+\.\w|return\b|[}#^@]|//|$)"
+#: The operation whose results types may follow from.
+CONSTANT = "arith.constant"
 
 
 class Mention(NamedTuple):
@@ -156,13 +159,14 @@ class Scopes:
         name = mention.name if mention.name in self._bindings else f"{mention.name}#0"
         return Value(name, result, self.span(mention))
 
-    def use_again(self, mention: Mention, type_: Type) -> Value | None:
+    def use_again(self, name: str, start: int, type_: Type) -> Value | None:
         """A use of a value that is defined under this very name with this type; None for others."""
-        name = self._actual(mention.name) if self._renamed else mention.name
+        end = start + len(name) + 1
+        name = self._actual(name) if self._renamed else name
         binding = self._bindings.get(name)
         if binding is None or (binding.type is not type_ and binding.type != type_):
             return None
-        return Value(name, binding.type, self._cursor.span(mention.start, mention.end))
+        return Value(name, binding.type, self._cursor.span(start, end))
 
     def _find(self, name: str) -> _Binding | None:
         name = self._actual(name) if self._renamed else name
@@ -264,7 +268,7 @@ class Reader(ABC):
     """
 
     def __init__(self, text: str, file: str, language: ir.Language | None = None) -> None:
-        self._asked = language
+        self._asked: ir.Language | None = language
         self.language: ir.Language = language or ir.PRESENT
         self._unwritten = unwritten(self.language)
         self.cursor: Cursor = Cursor(text, file)
@@ -412,24 +416,48 @@ class Line(NamedTuple):
         return starts
 
 
+class _Read(NamedTuple):
+    """A statement that was read; the types that its names had before, and the names of tiles in it."""
+
+    line: Line
+    types: list[Type | None]
+    op: Op
+    spelled: frozenset[str]
+
+
 class _Known(NamedTuple):
-    """A statement that was read; its values by their position among the names of its line."""
+    """A statement that came again; its values by their position among the names of its line."""
 
     op: Op
     used: tuple[tuple[int, Type], ...]
     ins: tuple[int, ...]
     outs: tuple[int, ...]
     results: tuple[int, ...]
+    spelled: frozenset[str]
+
+
+#: Statements by what they say besides names; None for one of which more than that decides what it is.
+_Lines: TypeAlias = dict[tuple[str, ...], _Read | _Known | None]
+#: Statements that are kept for each version of the language.
+_KEPT = 4096
+
+
+@lru_cache(maxsize=16)
+def _lines(asked: ir.Language | None, language: ir.Language) -> _Lines:
+    return {}
 
 
 class Statements:
-    """The statements of one text that were read, by what they say besides names."""
+    """The statements that were read, by what they say besides names: those of all texts without aliases."""
 
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
-        self._read: dict[tuple[str, ...], tuple[Line, list[Type | None], Op]] = {}
-        #: Of lines that came again: what the first of them was, None for what cannot be told of a line.
-        self._known: dict[tuple[str, ...], _Known | None] = {}
+        self._own: _Lines = {}
+        self._known = self._own
+
+    def select(self, asked: ir.Language | None, language: ir.Language, aliases: bool) -> None:
+        """Read on in a version of the language, with names for types or without."""
+        self._known = self._own if aliases else _lines(asked, language)
 
     def line(self) -> Line | None:
         """The rest of the line at the cursor, None where that is certainly no statement by itself."""
@@ -443,28 +471,27 @@ class Statements:
         parts = _NAME.split(source[start:end])
         return Line(tuple(parts[::2]), parts[1::2], start, end)
 
-    def again(self, line: Line, scopes: Scopes) -> Op | None:
+    def again(self, line: Line, scopes: Scopes, spelled: set[str]) -> Op | None:
         """Pass over a line and give its statement, if one like it was read with operands of these types."""
-        first = self._read.pop(line.texts, None)
-        if first is not None:
-            self._known[line.texts] = self._compared(*first)
         entry = self._known.get(line.texts)
+        if isinstance(entry, _Read):
+            entry = self._known[line.texts] = _compared(*entry)
         if entry is None:
             return None
-        mentions = [
-            Mention(name, at, at + len(name) + 1)
-            for name, at in zip(line.names, line.places(line.start), strict=True)
-        ]
+        c, op, names, places = self._cursor, entry.op, line.names, line.places(line.start)
         values: dict[int, Value] = {}
         for at, t in entry.used:
-            value = scopes.use_again(mentions[at], t)
+            value = scopes.use_again(names[at], places[at], t)
             if value is None:
                 return None
             values[at] = value
-        c, op = self._cursor, entry.op
         c.seek(line.end)
         for at, result in zip(entry.results, op.results, strict=True):
-            values[at] = scopes.define(mentions[at], result.type)
+            mention = Mention(names[at], places[at], places[at] + len(names[at]) + 1)
+            values[at] = scopes.define(mention, result.type)
+        if op.name == CONSTANT:
+            scopes.set_constant(values[0], op.attributes[0][1])
+        spelled |= entry.spelled
         return Op(
             op.name,
             tuple([values[at] for at in entry.ins]),
@@ -478,29 +505,32 @@ class Statements:
             op.implied,
         )
 
-    def remember(self, line: Line, types: list[Type | None], op: Op) -> None:
+    def remember(self, line: Line, types: list[Type | None], op: Op, spelled: set[str]) -> None:
         """Keep the operation that was read of a line; ``types`` are those that its names had before."""
-        if self._cursor.last_end == line.end:
-            self._read[line.texts] = line, types, op
+        if self._cursor.last_end == line.end and line.texts not in self._known:
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            self._known[line.texts] = _Read(line, types, op, frozenset(spelled))
 
-    def _compared(self, line: Line, types: list[Type | None], op: Op) -> _Known | None:
-        """The values of a line by the positions of their names.
 
-        None where more than their types decides what the line means: where it is not all of the statement, a
-        name in it is no value of the operation, or an operand had no type.
-        """
-        if op.span is None or op.span != self._cursor.span(line.start, line.end):
-            return None
-        places = {column: i for i, column in enumerate(line.places(op.span.col))}
-        ins, outs, results = (
-            tuple([places.get(v.span.col, -1) if v.span is not None else -1 for v in values])
-            for values in (op.ins, op.outs, op.results)
-        )
-        positions, values = (*ins, *outs, *results), (*op.ins, *op.outs, *op.results)
-        if set(positions) != set(range(len(line.names))):
-            return None
-        if any(line.names[at] != v.name for at, v in zip(positions, values, strict=True)):
-            return None
-        mentions = {at: types[at] for at in (*ins, *outs)}
-        compared = tuple((at, t) for at, t in mentions.items() if t is not None)
-        return _Known(op, compared, ins, outs, results) if len(compared) == len(mentions) else None
+def _compared(line: Line, types: list[Type | None], op: Op, spelled: frozenset[str]) -> _Known | None:
+    """The values of a line by the positions of their names.
+
+    None where more than their types decides what the line means: where it is not all of the statement, a
+    name in it is no value of the operation, or an operand had no type.
+    """
+    if op.span is None or op.span.length != line.end - line.start:
+        return None
+    places = {column: i for i, column in enumerate(line.places(op.span.col))}
+    ins, outs, results = (
+        tuple([places.get(v.span.col, -1) if v.span is not None else -1 for v in values])
+        for values in (op.ins, op.outs, op.results)
+    )
+    positions, values = (*ins, *outs, *results), (*op.ins, *op.outs, *op.results)
+    if set(positions) != set(range(len(line.names))):
+        return None
+    if any(line.names[at] != v.name for at, v in zip(positions, values, strict=True)):
+        return None
+    mentions = {at: types[at] for at in (*ins, *outs)}
+    compared = tuple((at, t) for at, t in mentions.items() if t is not None)
+    return _Known(op, compared, ins, outs, results, spelled) if len(compared) == len(mentions) else None

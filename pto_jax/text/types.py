@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from .. import ir
 from ..errors import nearest
@@ -411,8 +411,10 @@ _OPEN_TILE = re.compile(r"T\s*,\s*R\s*,\s*C\s*>")
 _EXTENT = re.compile(r"[!\w.]*<(?:[^<>]++|<[^<>]*+>)*+>")
 #: A type that means the same in every text: no alias and no value stands in it.
 _EVERYWHERE = re.compile(r"!pto\.\w+<[^!#%]++")
-#: Such types that were read, by their text, and how many are kept.
-_READ: dict[str, ir.Type] = {}
+#: Types by their text, with the names of tile types in it.
+_Types: TypeAlias = dict[str, tuple[ir.Type, set[str]]]
+#: Such types that were read, and how many are kept.
+_READ: _Types = {}
 _KEPT = 4096
 
 
@@ -474,7 +476,7 @@ class TypeReader(ShapeReader):
 
     def __init__(self, cursor: lexer.Cursor) -> None:
         super().__init__(cursor)
-        self._known: dict[str, ir.Type] = {}
+        self._known: _Types = {}
         self._aliases: dict[str, ir.Type] = {}
         #: The names of tile types that the text has.
         self.spelled: set[str] = set()
@@ -502,26 +504,32 @@ class TypeReader(ShapeReader):
         if extent is not None and (entry := self._seen(extent.group())) is not None:
             c.seek(extent.end())
             return entry
-        start = c.start
+        start, around = c.start, self.spelled
+        self.spelled = set()
         c.deeper("a type")
         t = self._dispatch()
         c.shallower()
         text = c.source[start : c.last_end]
-        self._known[text] = t
+        self._known[text] = t, self.spelled
         if _EVERYWHERE.fullmatch(text):
             if len(_READ) >= _KEPT:
                 _READ.clear()
-            _READ[text] = t
+            _READ[text] = self._known[text]
+        self.spelled = around | self.spelled
         return t
 
     def _seen(self, text: str) -> ir.Type | None:
         """The type of a text that was read before."""
-        entry = self._known.get(text)
-        if entry is None and (entry := _READ.get(text)) is not None:
-            self._known[text] = entry
-            name = text[len("!pto.") : text.index("<")]
-            self.spelled |= {name} & set(TILE_NAMES)
-        return entry
+        entry = self._known.get(text) or _READ.get(text)
+        if entry is None:
+            return None
+        self.spelled |= entry[1]
+        return entry[0]
+
+    @property
+    def has_aliases(self) -> bool:
+        """Whether the text has names for types."""
+        return bool(self._aliases)
 
     def starts(self) -> bool:
         """Whether the current token begins a type."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_, or_
 
+from .. import isa
 from ..analysis.lifetimes import Access, Lifetimes, Tile, bits, made_tiles
 from ..analysis.provenance import called, callees
 from ..analysis.resolve import ResolvedProgram
@@ -110,9 +111,10 @@ def _all_fit(resolved: ResolvedProgram, profile: Profile) -> bool:
     for op in resolved.program.walk():
         for tile in made_tiles(op):
             total[tile.type.loc] += tile.bytes if tile.address is None else 0
-        for loc, part in _reserved(op):
-            total[loc] += part.bytes
-        total[Loc.VEC] += _inserted(resolved, profile, op)
+        if isa.find(op.name) is not None:
+            for loc, part in _reserved(op):
+                total[loc] += part.bytes
+            total[Loc.VEC] += _inserted(resolved, profile, op)
     return all(size <= profile.capacity[loc] for loc, size in total.items() if profile.capacity[loc])
 
 

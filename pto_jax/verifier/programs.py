@@ -58,6 +58,8 @@ _Signature: TypeAlias = tuple[object, ...]
 #: What an instruction of a legal signature overwrites without naming it, and what its signature names by
 #: identity, which lives as long.
 _Legal: TypeAlias = dict[_Signature, tuple[Scratch | None, tuple[object, ...]]]
+#: The facts of operands that rules see: numbers, valid regions, extents and layouts.
+_JUDGED = 4
 #: Legal signatures that are kept at each profile, level and version of the language.
 _KEPT = 4096
 
@@ -177,7 +179,6 @@ def _signature(op: Op, instruction: isa.Instruction | None, operand_facts: facts
     """
     values = (*op.ins, *op.outs, *op.results)
     names = [v.name for v in values]
-    first: dict[str, int] = {}
     return (
         id(instruction),
         repr(op.attributes) if op.attributes else "",
@@ -186,16 +187,8 @@ def _signature(op: Op, instruction: isa.Instruction | None, operand_facts: facts
         len(op.ins),
         len(op.outs),
         tuple([id(v.type) for v in values]),
-        tuple([first.setdefault(name, at) for at, name in enumerate(names)]),
-        *(
-            tuple(map(facts.get, names)) if facts else None
-            for facts in (
-                operand_facts.numbers,
-                operand_facts.valid,
-                operand_facts.extents,
-                operand_facts.layouts,
-            )
-        ),
+        tuple(map(names.index, names)),
+        *[tuple(map(known.get, names)) if known else None for known in operand_facts[:_JUDGED]],
     )
 
 
@@ -206,8 +199,10 @@ def handle_findings(resolved: ResolvedProgram) -> Iterator[Diagnostic]:
         if not program.fragment:
             yield from _handed_on(function.args, function.span)
             for op in function.walk():
-                yield from _operation(op)
-        yield from _addresses(resolved, function)
+                if op.regions or isa.find(op.name) is None:
+                    yield from _operation(op)
+        if INTTOPTR in function.names:
+            yield from _addresses(resolved, function)
 
 
 def _operation(op: Op) -> Iterator[Diagnostic]:
@@ -396,8 +391,11 @@ def _within_limits(program: Program, limits: Limits, sink: _Sink) -> bool:
             sink.add(_limit(message, span or around))
             return False
         for op in region.ops:
-            stack += [(r, depth + 1, op.span) for r in op.regions]
-            size = sum(v.type.elements for v in op.results if isinstance(v.type, TileType))
+            if op.regions:
+                stack += [(r, depth + 1, op.span) for r in op.regions]
+            size = 0
+            for value in op.results:
+                size += value.type.elements if isinstance(value.type, TileType) else 0
             elements += size
             if place is None or size > largest:
                 place, largest = op.span, size
@@ -519,10 +517,13 @@ class _Checker:
             self.region(region, op)
             if op.name == GRAPH:
                 self.types = self.types | self.left
+        placement = traits_of(op).placement
+        makes = (placement is not None and placement.allocates) or op.form in functions.BINDING
         for value in op.results:
             self.redefined(value, op)
-            self.define(value, op.span, op.name, whole=_makes(op))
-        self.place(op, operand_facts)
+            self.define(value, op.span, op.name, whole=makes)
+        if placement is not None:
+            self.place(op, operand_facts)
 
     def instruction(self, op: Op, operand_facts: OperandFacts) -> None:
         """Check an instruction, and note what it overwrites."""
@@ -584,6 +585,8 @@ class _Checker:
 
     def use(self, value: Value, op: Op) -> None:
         defined = self.types.get(value.name)
+        if defined is value.type:
+            return
         where = value.span or op.span
         if defined is None:
             self.error(f"{value} is not defined here", where, op.name, "defined")
@@ -595,12 +598,6 @@ class _Checker:
             self.error(
                 f"{value} is defined twice; allowed: one definition per name", op.span, op.name, "defined"
             )
-
-
-def _makes(op: Op) -> bool:
-    """Whether an operation makes a tile: it allocates one, or binds its destination as a result."""
-    placement = traits_of(op).placement
-    return (placement is not None and placement.allocates) or op.form in functions.BINDING
 
 
 _DEVICE, _ARCH = "pto.device-spec", "pto.target_arch"

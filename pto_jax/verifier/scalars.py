@@ -108,8 +108,9 @@ def sign_finding(op: Op, names: Callable[[], Collection[str]]) -> Diagnostic | N
 
 def _sign(op: Op) -> str | None:
     """A finding where an operation or a predicate on signed integers has an unsigned one."""
-    name, predicate = op.name.removeprefix("arith."), str(op.attrs.get("predicate"))
-    signed = name == "cmpi" and predicate.startswith("s")
+    name = op.name.removeprefix("arith.")
+    predicate = str(op.attrs.get("predicate")) if name == "cmpi" else ""
+    signed = predicate.startswith("s")
     values = getattr(op, "ins" if signed else _SIGNED.get(name, ""), ())
     unsigned = next((v for v in values if (d := _dtype(v)) is not None and not _is_signed(d)), None)
     if unsigned is None:

@@ -10,7 +10,7 @@ from ..analysis import addresses, dataflow, provenance
 from ..analysis.facts import FunctionFacts, executes
 from ..analysis.provenance import AliasClasses
 from ..analysis.resolve import ResolvedProgram
-from ..analysis.roots import cores_of, roots
+from ..analysis.roots import roots, runs_on_both
 from ..errors import Diagnostic, Span
 from ..ir import Function, Loc, MemRefType, Op, PartitionViewType, PtrType, TensorViewType, TileType, Value
 from ..isa import Instruction, effects
@@ -187,25 +187,25 @@ class _Judge:
         #: What operations of a function that is entered in some way read and write, by their identities.
         self.used: dict[FunctionFacts, dict[int, _Uses]] = {}
         self._allocated: dict[FunctionFacts, frozenset[str]] = {}
-        cores = cores_of(resolved.program)
         #: Both kinds of cores run at once, so that the text's order says nothing of writes.
-        self.ordered = len(set(cores.values())) < 2
+        self.ordered = not runs_on_both(resolved.program)
         for function in resolved.program.functions:
             facts = resolved.facts(function)
+            if any(traits.fifo is not None for traits in effects.traits_in(function)):
+                self.open |= {Loc.VEC, Loc.MAT}
             for op in function.walk():
                 place = effects.placed(op)
                 if place is not None and place[1] is not None and facts.of(op).number(place[1]) is None:
                     self.open |= {loc} if (loc := effects.loc_of(place[0].type)) is not None else set(Loc)
-                if effects.traits_of(op).fifo is not None:
-                    self.open |= {Loc.VEC, Loc.MAT}
 
     def allocated(self, facts: FunctionFacts) -> frozenset[str]:
         """The handles of tiles that a function allocates, without those that only execution can place."""
         if facts not in self._allocated:
             handles = set[str]()
             for op in facts.function.walk():
-                placement, place = effects.traits_of(op).placement, effects.placed(op)
-                if placement is not None and placement.allocates and place is not None:
+                placement = effects.traits_of(op).placement
+                place = effects.placed(op) if placement is not None and placement.allocates else None
+                if place is not None:
                     handle, address = place
                     if isinstance(handle.type, TileType) and (
                         address is None or facts.of(op).number(address) is not None
@@ -273,6 +273,8 @@ class _Walk(dataflow.Forward[_Written]):
         accesses = self.used.get(id(op))
         if accesses is None:
             accesses = self.used[id(op)] = self.uses(op)
+        if accesses is _NO_USES:
+            return
         reads, written = accesses
         for value, root, near in reads:
             if root in self.own:
@@ -285,7 +287,7 @@ class _Walk(dataflow.Forward[_Written]):
         if not tiles:
             return _NO_USES
         traits = effects.traits_of(op)
-        if effects.placed(op) is not None:
+        if traits.placement is not None and effects.placed(op) is not None:
             return _NO_USES
         if (traits.alias is not None and traits.alias.memory == "tile") or traits.resizes is not None:
             return _NO_USES

@@ -45,7 +45,7 @@ SHORT = {
     "a family of instructions, as in the other packages": "interpreter.memory_indexed sanitizer.matrix",
     "a public module": "builder.functions examples.ranks",
     "what several packages read and none of them owns": (
-        "builder.instructions cases.identity cases.shown garbage text.names"
+        "builder.instructions cases.code cases.identity cases.shown garbage text.names"
     ),
 }
 

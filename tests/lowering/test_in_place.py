@@ -192,7 +192,9 @@ func.func @k(%y: !pto.ptr<f32>, %n: index) attributes {pto.entry} {
 def test_windows_that_never_meet_are_updated_in_place(offset: int, independent: bool) -> None:
     program = _parsed(PARTS, OFFSET=str(offset))
     assert bool(planning.independent(program, "k")) is independent
-    compiled = jax.jit(pto.compile(program)._whole).lower(np.zeros(256, np.float32), 0).compile().as_text()
+    compiled = (
+        jax.jit(pto.compile(program)._calls.whole).lower(np.zeros(256, np.float32), 0).compile().as_text()
+    )
     assert compiled is not None and (" while(" in compiled) is not independent
 
 

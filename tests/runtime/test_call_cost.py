@@ -15,6 +15,7 @@ import pytest
 import pto_jax as pto
 from pto_jax.examples import EXAMPLES
 from pto_jax.garbage import SELDOM, seldom_collected
+from pto_jax.lowering import platforms
 from pto_jax.runtime import execution, kernel as kernels
 
 X = jnp.ones((8, 8), jnp.float32)
@@ -128,3 +129,18 @@ def test_a_collector_that_is_off_or_seldom_or_changed_meanwhile_stays_so(
     with seldom_collected():
         gc.set_threshold(5000)
     assert thresholds() == 5000
+
+
+def test_one_execution_is_compiled_without_optimisations_on_cpus() -> None:
+    program = pto.load(EXAMPLES["vector_add"].path)
+    x, z = np.arange(4096, dtype=np.float32).reshape(64, 64), np.zeros((64, 64), np.float32)
+    for numerics, options in (("exact", {str(platforms.unoptimised())}), ("fast", set())):
+        kernel = pto.compile(program, numerics=numerics, grid=4)  # type: ignore[call-overload]
+        results, requested = [], []
+        for call in (kernel.once, kernel.checked):
+            with mock.patch.object(jax, "jit", wraps=jax.jit) as jitted:
+                results.append(call(x, x, z)["z"])
+            given = (c.kwargs.get("compiler_options") for c in jitted.call_args_list)
+            requested.append({str(o) for o in given if o is not None})
+        assert requested == [options, set()]
+        np.testing.assert_array_equal(*results)

@@ -350,5 +350,5 @@ def test_accesses_that_are_certainly_inside_cost_nothing(form: str) -> None:
     x, y = (jax.numpy.asarray(a) for a in arrays("f32"))
     n = jax.numpy.int32(0)
     with jax.enable_x64(True):
-        code = [k._whole.lower(x, y, n).as_text() for k in (checked, plain)]
+        code = [k._calls.whole.lower(x, y, n).as_text() for k in (checked, plain)]
     assert code[0] == code[1]

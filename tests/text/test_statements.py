@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pto_jax.errors import ParseError, Span
-from pto_jax.ir import Program, TileType
+from pto_jax.ir import Program, TextLanguage, TileType
 from pto_jax.text import parse
 
 _TILE = "!pto.tile_buf<vec, 16x16xf32>"
@@ -175,3 +175,52 @@ def test_errors_of_lines_alike(lines: tuple[str, ...]) -> None:
         (diagnostic,) = raised.value.diagnostics
         found.append(str(diagnostic))
     assert found[0] == found[1]
+
+
+_SHARED = (*ALIKE["attributes"], *ALIKE["constants that types follow from"][:3], ALIKE["numbers"][0])
+
+
+def test_texts_share_lines_without_a_difference() -> None:
+    """The first text reads its lines, the second compares them with those, the third one takes them."""
+    programs = [parse(_function(*_SHARED), file=name) for name in "abc"]
+    assert [_said(p) for p in programs] == [_said(programs[0])] * 3
+    assert [{op.span.file for op in p.walk() if op.span} for p in programs] == [{"a"}, {"b"}, {"c"}]
+    first, *_, last = (next(op for op in p.walk() if op.name == "tcvt") for p in programs)
+    assert first.attributes is last.attributes
+
+
+def test_a_window_has_the_valid_sizes_of_the_constants_of_its_text() -> None:
+    lines = ALIKE["constants that types follow from"]
+    for size in ("4", "8", "4", "8", "2"):
+        program = parse(_function(f"%c4 = arith.constant {size} : index", *lines[1:5]))
+        window = next(op for op in program.walk() if op.name == "subview")
+        assert isinstance(window.results[0].type, TileType)
+        assert window.results[0].type.valid == (int(size), 8)
+
+
+def test_a_line_means_what_the_aliases_of_its_text_say() -> None:
+    types = {}
+    for t in (_TILE, _OTHER, _TILE, _OTHER):
+        program = parse(
+            f"!row = {t}\n" + _function("%a = pto.alloc_tile : !row", "%b = pto.alloc_tile : !row")
+        )
+        types[t] = {op.results[0].type for op in program.walk() if op.results}
+        assert len(types[t]) == 1
+    assert types[_TILE] != types[_OTHER]
+
+
+@pytest.mark.parametrize("names", [("tile", "tile_buf"), ("tile_buf", "tile")])
+def test_a_text_has_the_names_of_tiles_that_its_own_lines_have(names: tuple[str, str]) -> None:
+    for name in (*names, *names, *names):
+        line = f"%a = pto.alloc_tile : !pto.{name}<vec, 16x48xf32>"
+        assert parse(_function(line)).tiles == name
+
+
+@pytest.mark.parametrize("language", ["2026-04", "2026-08"])
+def test_a_line_means_what_the_version_of_its_text_says(language: TextLanguage) -> None:
+    lines = (*_ALLOCATE[:2], f"pto.tcvt ins(%a : {_TILE}) outs(%b : {_TILE})")
+    for other in ("2026-08", "2026-04", None, language, language, language):
+        *_, convert, _end = parse(_function(*lines), language=other).walk()
+    alone = parse(_apart(_function(*lines)), language=language)
+    *_, expected, _end = alone.walk()
+    assert (convert, convert.implied) == (expected, expected.implied)

@@ -29,7 +29,7 @@ Types = dict[str, Type]
 
 def forbid(
     rule: str,
-    statement: str,
+    statement: str | Callable[[], str],
     profiles: tuple[ProfileName, ...] = PROFILE_NAMES,
     *,
     source: str = HEADERS,

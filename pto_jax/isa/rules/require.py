@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -477,7 +478,7 @@ def require(
         region = RegionRule("custom", tuple(sorted(meant.condition.operands)), meant.sizes_test)
     return forbid(
         rule,
-        statement or meant.statement,
+        statement or (lambda: meant.statement),
         profiles,
         source=source,
         invalid_if=invalid_if or _breaker(meant),
@@ -491,9 +492,14 @@ def require(
     )(meant)
 
 
+#: A quantity in the text of a rule, which nobody need parse before it is judged.
+_QUANTITY = re.compile(r"[^\W\d]\w*\.([^\W\d]\w*)")
+
+
 def _breaker(rule: Rule) -> Breaker | None:
     """The first edit of an operand or attribute of the condition that makes a legal sample break the rule."""
-    if rule.measured and all(quantity in ("value", "given") for _, quantity in rule.measured):
+    quantities = set(_QUANTITY.findall(rule.text))
+    if quantities and quantities <= {"value", "given"}:
         return None
 
     def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
