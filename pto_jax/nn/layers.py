@@ -21,9 +21,12 @@ from .. import ops, profiles
 from ..errors import ArgumentError, DifferentiationError, nearest
 from ..files import user_code
 from ..garbage import seldom_collected
-from ..ir import F32
+from ..ir import F32, dtype
+from ..isa.matrix import STARTED
+from ..lowering import bits, matrix
 from ..lowering.bits import x64
 from ..lowering.numerics import Arithmetic, arithmetic
+from ..lowering.rules import Semantics
 from ..runtime.interchange import received
 from ..runtime.kernel import Kernel
 from ..runtime.tiles import Tile
@@ -434,7 +437,7 @@ def _sides(how: Settings, x: Quantised, block: Block, side: int) -> tuple[Array,
     """Tiles of codes, in format mx also of exponents: [rows, 1, K, ...] at the left, [1, columns, K, ...]."""
     parts = [(x.codes, block.k)]
     if how.format.name == "mx":
-        parts.append((lax.bitcast_convert_type(x.scale, np.uint8), block.k // GROUP))
+        parts.append((lax.bitcast_convert_type(x.scale, np.uint8), -(-block.k // GROUP)))
     if side == 0:
         return tuple(cut(p, block.m, k)[:, None] for p, k in parts)
     return tuple(cut(p, k, block.n).swapaxes(0, 1)[None] for p, k in parts)
@@ -443,14 +446,30 @@ def _sides(how: Settings, x: Quantised, block: Block, side: int) -> tuple[Array,
 def _product(how: Settings, a: Quantised, b: Quantised, block: Block) -> Array:
     """The sums [M, N] of products of codes along K, added up as ``tmatmul`` and ``tmatmul_acc`` do.
 
-    Sums of integers modulo 2^32 have no order, so that those of all tiles are one product.
+    Sums of integers modulo 2^32 have no order, so that those of all tiles are one product. Where sums of a
+    tile start from those of the one before, a tile is as deep as K.
     """
     if how.format.name == "int8":
         contracted = ((1,), (0,)), ((), ())
         return lax.dot_general(a.codes, b.codes, contracted, preferred_element_type=np.int32)
+    whole = how.profile in STARTED and how.format.name != "f32"
+    block = block._replace(k=a.codes.shape[1]) if whole else block
     left, right = _sides(how, a, block, 0), _sides(how, b, block, 1)
-    tiles = each(partial(_total, how, len(left)), *left, *right)
+    tiles = each(partial(_sums if whole else _total, how, len(left)), *left, *right)
     return joined(tiles, a.codes.shape[0], b.codes.shape[1])
+
+
+def _sums(how: Settings, count: int, *operands: Array) -> Array:
+    """The sums of one tile of the result, whose factors are as deep as K."""
+    d = dtype(how.format.element)
+    with x64():
+        x, y = (bits.raw(operands[i][0]) for i in (0, count))
+        if how.format.name == "mx":
+            words = matrix.scaled_sums(x, y, [operands[i][0] for i in (1, count + 1)], (d, d))
+        else:
+            semantics = Semantics(profiles.profile(how.profile), how.numerics)
+            words = matrix.sums(semantics, x, y, (d, d))
+        return lax.bitcast_convert_type(words, np.float32)
 
 
 def _total(how: Settings, count: int, *operands: Array) -> Array:
