@@ -57,10 +57,13 @@ def _tquant(c: Context, inputs: Inputs) -> Outputs:
 def scaled_codes(
     numerics: Numerics, x: UInt32[Array, "*#shape"], scale: UInt32[Array, "*#shape"], limits: DType = I8
 ) -> UInt8[Array, "*shape"]:
-    """Products of float32 words as integers of 8 bits: rounded to nearest even and clamped, NaN 0."""
+    """Products of float32 words as codes of 8 bits: rounded to nearest even and clamped; NaN, or integer 0."""
     a = FastFloat(F32)
     fast = numerics == "fast"
-    return _codes(a.single(a.mul(a.decode(x), a.decode(scale))) if fast else _product(x, scale), limits)
+    product = a.single(a.mul(a.decode(x), a.decode(scale))) if fast else _product(x, scale)
+    if limits.is_float:
+        return bits.narrow(lax.bitcast_convert_type(product, np.uint32), limits, saturate=True)
+    return _codes(product, limits)
 
 
 def _product(x: UInt32[Array, "*#shape"], scale: UInt32[Array, "*#shape"]) -> Float32[Array, "*shape"]:

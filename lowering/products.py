@@ -76,20 +76,20 @@ class Precision:
 class Bounds(NamedTuple):
     """Exponent fields between which those of finite numbers that are not zero are, of both operands."""
 
-    least: tuple[UInt32[Array, ""], UInt32[Array, ""]]
-    largest: tuple[UInt32[Array, ""], UInt32[Array, ""]]
+    least: tuple[Int32[Array, ""], Int32[Array, ""]]
+    largest: tuple[Int32[Array, ""], Int32[Array, ""]]
 
     def normal(self, precision: Precision) -> Bool[Array, ""]:
         """Whether no operand, product or sum of them is subnormal."""
         assert precision.fraction is not None
         first, second = self.least
         # Every product, hence every sum, is a multiple of the last place of the smallest product.
-        normal = first + second >= U32(precision.fraction + 254 - 126)
-        return normal & (jnp.minimum(first, second) > U32(0))
+        normal = first + second >= np.int32(precision.fraction + 254 - 126)
+        return normal & (jnp.minimum(first, second) > np.int32(0))
 
     def finite(self) -> Bool[Array, ""]:
         """Whether no product is beyond the range of float32, where a sum with it may be within."""
-        return self.largest[0] + self.largest[1] < U32(254 + 126)
+        return self.largest[0] + self.largest[1] < np.int32(254 + 126)
 
 
 def fold(
@@ -226,13 +226,8 @@ def _scaled_exponents(
         # Out of float32's range, as scales below are.
         scale = jnp.where(s > np.uint8(254 - high + 127), np.uint8(0), s)
         spread = jnp.repeat(scale, SCALE_GROUP, axis=axis)[:, : o.shape[1], : o.shape[2]]
-        exponent = _smallest(jnp.where(_is_zero(o, d), np.uint8(255), spread))
-        fields = (
-            lax.convert_element_type(e, np.int32) + np.int32(field - 127)
-            for e, field in ((exponent, low), (~_smallest(~scale), high))
-        )
-        for field, bound in zip(fields, (least, most), strict=True):
-            bound.append(lax.convert_element_type(jnp.maximum(field, np.int32(0)), U32))
+        least.append(_smallest(jnp.where(_is_zero(o, d), np.uint8(255), spread)) + np.int32(low - 127))
+        most.append(_largest(scale) + np.int32(high - 127))
     return Bounds((least[0], least[1]), (most[0], most[1]))
 
 
@@ -318,8 +313,9 @@ def _in_order(
     u, v = (lax.bitcast_convert_type(w, np.float32) for w in words)
 
     def step(i: Any, total: Float32[Array, "batch M N"]) -> Float32[Array, "batch M N"]:
-        left = lax.dynamic_slice_in_dim(u, i * np.int32(count), count, 2)
-        right = lax.dynamic_slice_in_dim(v, i * np.int32(count), count, 1)
+        at = i * np.int32(count)
+        left = lax.dynamic_slice_in_dim(u, at, count, 2, allow_negative_indices=False)
+        right = lax.dynamic_slice_in_dim(v, at, count, 1, allow_negative_indices=False)
         for j in range(count):
             total = left[:, :, j, None] * right[:, j, None, :] + total
         return total
@@ -453,8 +449,7 @@ def _attempt(
     *canary, expected = _canary(x.shape[1], x.shape[2], y.shape[2])
     pairs = (jnp.concatenate([o, c[None]]) for o, c in zip((x, y), canary, strict=True))
     words = lax.bitcast_convert_type(dot(*(lax.bitcast_convert_type(p, np.float32) for p in pairs)), U32)
-    # The largest number where all bits are the same.
-    right = _smallest(~(words[-1:] ^ expected)) == U32(0xFFFFFFFF)
+    right = _every(words[-1:] == expected)
     if begin is not None:
         right = right & _every(_harmless(begin))
     if bounds is not None:
@@ -487,27 +482,31 @@ def _tidy(words: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
 
 def _exponents(x: UInt32[Array, "batch _ _"], y: UInt32[Array, "batch _ _"]) -> Bounds:
     """Bounds of the exponent fields of float32 words; the lower ones are 255 if all of them are zeros."""
-    first, second = (_smallest((o << U32(1)) - U32(1)) >> U32(24) for o in (x, y))
-    finite = (jnp.where((o & U32(0x7FFFFFFF)) < U32(0x7F800000), o & U32(0x7FFFFFFF), U32(0)) for o in (x, y))
-    third, fourth = (~_smallest(~o) >> U32(23) for o in finite)
+    first, second = (_smallest(((o << U32(1)) - U32(1)) >> U32(24)) for o in (x, y))
+    fields = ((o << U32(1)) >> U32(24) for o in (x, y))
+    third, fourth = (_largest(jnp.where(f < U32(255), f, U32(0))) for f in fields)
     return Bounds((first, second), (third, fourth))
 
 
 def _every(mask: Bool[Array, "batch _ _"]) -> Bool[Array, ""]:
-    return _smallest(jnp.where(mask, U32(1), U32(0))) == U32(1)
+    return _smallest(mask) == np.int32(1)
 
 
-def _smallest(words: UInt[Array, "batch _ _"]) -> UInt[Array, ""]:
-    """The smallest of all words."""
-    # A reduction is a scalar loop, minima of slices are vector instructions.
-    slices = next(s for s in (8, 4, 2, 1) if words[0].size % s == 0)
-    words = words.reshape(words.shape[0], slices, -1)
-    least = words[:, 0]
-    for i in range(1, slices):
-        least = jnp.minimum(least, words[:, i])
-    none = words.dtype.type(np.iinfo(words.dtype).max)
-    smallest: Array = lax.reduce(least, none, lax.min, (0, 1))
-    return smallest
+def _smallest(numbers: Shaped[Array, "batch _ _"]) -> Int32[Array, ""]:
+    """The smallest of whole numbers of 0 to 255.
+
+    XLA:CPU has a function of a library for float32, and for integers three loops to compile.
+    """
+    singles = lax.convert_element_type(numbers, np.float32)
+    smallest = lax.reduce(singles, np.float32(255), lax.min, tuple(range(singles.ndim)))
+    return lax.convert_element_type(smallest, np.int32)
+
+
+def _largest(numbers: Shaped[Array, "batch _ _"]) -> Int32[Array, ""]:
+    """The largest of such numbers."""
+    singles = lax.convert_element_type(numbers, np.float32)
+    largest = lax.reduce(singles, np.float32(0), lax.max, tuple(range(singles.ndim)))
+    return lax.convert_element_type(largest, np.int32)
 
 
 @lru_cache(maxsize=64)

@@ -395,12 +395,13 @@ def _forward(
     scale: Array | None,
     w_scale: Array | None,
 ) -> Array:
+    if not x.size:
+        return jnp.zeros((*x.shape[:-1], w.shape[1]), x.dtype)
     # Integer products, and what depends on a condition, are computed once in any case.
-    once = stored if how.format.name != "int8" else lambda arrays: arrays
+    turns = x.reshape(-1)[0] != jnp.zeros((), x.dtype)
+    once = partial(stored, turns=turns) if how.format.name != "int8" else lambda arrays: arrays
     x = once(x)
     rows = x.reshape(-1, x.shape[-1])
-    if not len(rows):
-        return jnp.zeros((*x.shape[:-1], w.shape[1]), x.dtype)
     if scale is not None:
         scale = jnp.broadcast_to(scale, (*x.shape[:-1], 1)).reshape(-1, 1)
     weights = Quantised(w, w_scale) if is_stored and w_scale is not None else _operand(how, w, w_scale, 0)
@@ -453,7 +454,9 @@ def _product(how: Settings, a: Quantised, b: Quantised, block: Block) -> Array:
         contracted = ((1,), (0,)), ((), ())
         return lax.dot_general(a.codes, b.codes, contracted, preferred_element_type=np.int32)
     whole = how.profile in STARTED and how.format.name != "f32"
-    block = block._replace(k=a.codes.shape[1]) if whole else block
+    if whole:
+        block = block._replace(k=a.codes.shape[1])
+        a, b = (Quantised(bits.raw(q.codes), q.scale) for q in (a, b))
     left, right = _sides(how, a, block, 0), _sides(how, b, block, 1)
     tiles = each(partial(_sums if whole else _total, how, len(left)), *left, *right)
     return joined(tiles, a.codes.shape[0], b.codes.shape[1])
@@ -463,7 +466,7 @@ def _sums(how: Settings, count: int, *operands: Array) -> Array:
     """The sums of one tile of the result, whose factors are as deep as K."""
     d = dtype(how.format.element)
     with x64():
-        x, y = (bits.raw(operands[i][0]) for i in (0, count))
+        x, y = operands[0][0], operands[count][0]
         if how.format.name == "mx":
             words = matrix.scaled_sums(x, y, [operands[i][0] for i in (1, count + 1)], (d, d))
         else:

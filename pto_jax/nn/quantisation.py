@@ -493,29 +493,28 @@ def _calibrated(how: Settings, axis: Axis, percentile: float | None) -> Callable
 def _largest(x: Array, axes: tuple[int, ...]) -> Array:
     """The largest magnitude along axes, which become extents of 1, and at least ``SMALLEST``; NaN for a NaN.
 
-    Magnitudes are in the order of their words, and those of NaN are the largest.
+    Magnitudes are in the order of their words, and those of NaN are the largest. Divided by a power of two all
+    are finite, and their words those of float32 numbers, for which XLA:CPU has a function of a library.
     """
-    words = lax.bitcast_convert_type(x, np.uint32) & np.uint32(0x7FFFFFFF)
-    largest = lax.expand_dims(lax.reduce(words, np.uint32(0), lax.max, axes), axes)
-    return lax.bitcast_convert_type(jnp.maximum(largest, np.float32(SMALLEST).view(np.uint32)), np.float32)
+    smallest, power = np.float32(SMALLEST).view(np.uint32), np.uint32(16 << 23)
+    words = jnp.maximum(lax.bitcast_convert_type(x, np.uint32) & np.uint32(0x7FFFFFFF), smallest) - power
+    keys = lax.bitcast_convert_type(words, np.float32)
+    largest = lax.expand_dims(lax.reduce(keys, (smallest - power).view(np.float32), lax.max, axes), axes)
+    return lax.bitcast_convert_type(lax.bitcast_convert_type(largest, np.uint32) + power, np.float32)
 
 
 @lru_cache
 def _quantised(how: Settings) -> Callable[[Any, Any], Quantised]:
     """The codes of an array in format int8 or fp8."""
-
-    def codes(t: Array, inverse: Array) -> Any:
-        scaled = ops.trowexpandmul(t, inverse, **how.options)
-        return ops.tcvt(scaled, dst=how.format.element, sat_mode="ON", **how.options)
+    element = dtype(how.format.element)
 
     def part(x: Array, scale: Array) -> Quantised:
         x, scale = single(how, x), single(how, scale)
         inverse = _division(how.numerics)(np.float32(1), scale)
-        if how.format.name != "int8":
-            return Quantised(_rowwise(codes, x, inverse), scale)
-        # What tquant computes, of all elements at once.
+        # What tquant, or trowexpandmul and tcvt compute, of all elements at once.
         words, factors = (lax.bitcast_convert_type(v, np.uint32) for v in (x, inverse))
-        return Quantised(lax.bitcast_convert_type(scaled_codes(how.numerics, words, factors), np.int8), scale)
+        codes = scaled_codes(how.numerics, words, factors, element)
+        return Quantised(lax.bitcast_convert_type(codes, element.numpy), scale)
 
     @jax.jit
     def run(x: Array, scale: Array) -> Any:
