@@ -52,6 +52,8 @@ from .tiling import cut, each, joined, names, of_sizes, on_each_part, partition,
 _LEAST = {"int8": 127, "fp8": 127 - 18}
 #: Numbers that are added up, from which on scaling their sum is a small part of a layer.
 _DEEP = 512
+#: Sums that need not be cut into tiles to stay in a processor's cache.
+_WHOLE = 1 << 18
 #: Rows of a block where the number of rows is a symbol of ``jax.export``.
 SYMBOLIC_ROWS = 32
 
@@ -455,7 +457,8 @@ def _product(how: Settings, a: Quantised, b: Quantised, block: Block) -> Array:
         return lax.dot_general(a.codes, b.codes, contracted, preferred_element_type=np.int32)
     whole = how.profile in STARTED and how.format.name != "f32"
     if whole:
-        block = block._replace(k=a.codes.shape[1])
+        (m, k), n = a.codes.shape, b.codes.shape[1]
+        block = Block(m, k, n) if m * n <= _WHOLE else block._replace(k=k)
         a, b = (Quantised(bits.raw(q.codes), q.scale) for q in (a, b))
     left, right = _sides(how, a, block, 0), _sides(how, b, block, 1)
     tiles = each(partial(_sums if whole else _total, how, len(left)), *left, *right)

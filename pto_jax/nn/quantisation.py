@@ -18,6 +18,7 @@ from .. import ops, profiles
 from ..errors import ArgumentError, is_number, nearest, one_of
 from ..files import user_code
 from ..ir import F32, TileType, dtype
+from ..lowering.bits import once
 from ..lowering.formulas import binary
 from ..lowering.irregular_quant import scaled_codes
 from ..lowering.numerics import arithmetic
@@ -513,7 +514,7 @@ def _quantised(how: Settings) -> Callable[[Any, Any], Quantised]:
         inverse = _division(how.numerics)(np.float32(1), scale)
         # What tquant, or trowexpandmul and tcvt compute, of all elements at once.
         words, factors = (lax.bitcast_convert_type(v, np.uint32) for v in (x, inverse))
-        codes = scaled_codes(how.numerics, words, factors, element)
+        codes = scaled_codes(how.numerics, words, once(factors), element)
         return Quantised(lax.bitcast_convert_type(codes, element.numpy), scale)
 
     @jax.jit
