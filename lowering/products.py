@@ -39,7 +39,7 @@ from .bits import x64
 from .platforms import by_platform
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Float32, Float64, Int, Shaped, UInt, UInt8, UInt32
+    from jaxtyping import Bool, Float, Float32, Float64, Int, Int32, Shaped, UInt, UInt8, UInt32
 
 U32 = np.uint32
 #: Operands as they are given to what :func:`_careful` takes: float32 words, and float64 values or none.

@@ -406,8 +406,7 @@ def _forward(
     rows = x.reshape(-1, x.shape[-1])
     if scale is not None:
         scale = jnp.broadcast_to(scale, (*x.shape[:-1], 1)).reshape(-1, 1)
-    weights = Quantised(w, w_scale) if is_stored and w_scale is not None else _operand(how, w, w_scale, 0)
-    a, b = once(_operand(how, rows, scale, 1)), once(weights)
+    a, b = once(_operands(how, is_stored, rows, w, scale, w_scale))
     block = block_of(how.format, rows.shape[0], rows.shape[1], w.shape[1])
     result = _product(how, a, b, block)
     line = None if bias is None else single(how, bias)[None]
@@ -426,6 +425,26 @@ def _forward(
     return layer
 
 
+def _operands(
+    how: Settings, is_stored: bool, x: Array, w: Array, scale: Array | None, w_scale: Array | None
+) -> tuple[Quantised, Quantised]:
+    """Codes of x [M, K] and w [K, N], as words where a tile is as deep as K."""
+    if how.format.largest is not None and scale is None and w_scale is None:
+        pair = quantisation.rows_and_columns(how, x, w)
+    else:
+        weights = Quantised(w, w_scale) if is_stored and w_scale is not None else _operand(how, w, w_scale, 0)
+        pair = _operand(how, x, scale, 1), weights
+    if not _is_whole(how):
+        return pair
+    a, b = (Quantised(bits.raw(q.codes), q.scale) for q in pair)
+    return a, b
+
+
+def _is_whole(how: Settings) -> bool:
+    """Whether sums of a tile start from those of the one before, so that a tile may be as deep as K."""
+    return how.profile in STARTED and how.format.name not in ("int8", "f32")
+
+
 def _operand(how: Settings, x: Array, scale: Array | None, axis: int) -> Quantised:
     """Codes of a matrix whose scales are shared along ``axis``; in formats without scales a conversion."""
     if how.format.name in ("int8", "fp8", "mx"):
@@ -440,7 +459,7 @@ def _sides(how: Settings, x: Quantised, block: Block, side: int) -> tuple[Array,
     """Tiles of codes, in format mx also of exponents: [rows, 1, K, ...] at the left, [1, columns, K, ...]."""
     parts = [(x.codes, block.k)]
     if how.format.name == "mx":
-        parts.append((lax.bitcast_convert_type(x.scale, np.uint8), -(-block.k // GROUP)))
+        parts.append((bits.raw(x.scale), -(-block.k // GROUP)))
     if side == 0:
         return tuple(cut(p, block.m, k)[:, None] for p, k in parts)
     return tuple(cut(p, k, block.n).swapaxes(0, 1)[None] for p, k in parts)
@@ -455,11 +474,10 @@ def _product(how: Settings, a: Quantised, b: Quantised, block: Block) -> Array:
     if how.format.name == "int8":
         contracted = ((1,), (0,)), ((), ())
         return lax.dot_general(a.codes, b.codes, contracted, preferred_element_type=np.int32)
-    whole = how.profile in STARTED and how.format.name != "f32"
+    whole = _is_whole(how)
     if whole:
         (m, k), n = a.codes.shape, b.codes.shape[1]
         block = Block(m, k, n) if m * n <= _WHOLE else block._replace(k=k)
-        a, b = (Quantised(bits.raw(q.codes), q.scale) for q in (a, b))
     left, right = _sides(how, a, block, 0), _sides(how, b, block, 1)
     tiles = each(partial(_sums if whole else _total, how, len(left)), *left, *right)
     return joined(tiles, a.codes.shape[0], b.codes.shape[1])
