@@ -406,7 +406,9 @@ def _forward(
     rows = x.reshape(-1, x.shape[-1])
     if scale is not None:
         scale = jnp.broadcast_to(scale, (*x.shape[:-1], 1)).reshape(-1, 1)
-    a, b = once(_operands(how, is_stored, rows, w, scale, w_scale))
+    a, b = _operands(how, is_stored, rows, w, scale, w_scale)
+    codes = once((a.codes, b.codes))
+    a, b = Quantised(codes[0], a.scale), Quantised(codes[1], b.scale)
     block = block_of(how.format, rows.shape[0], rows.shape[1], w.shape[1])
     result = _product(how, a, b, block)
     line = None if bias is None else single(how, bias)[None]

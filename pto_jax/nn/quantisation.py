@@ -476,7 +476,7 @@ def _calibrated(how: Settings, axis: Axis, percentile: float | None) -> Callable
             )
         if over:
             result = lax.pmax(result, tuple(sorted(over)))  # type: ignore[no-untyped-call]
-        scale: Array = _division(how.numerics)(result, np.float32(largest))
+        scale = _quotient(how, result, np.float32(largest))
         return scale.reshape(()) if axis is None else scale
 
     @jax.jit
@@ -511,25 +511,28 @@ def rows_and_columns(how: Settings, x: Array, w: Array) -> tuple[Quantised, Quan
     sides = [(len(x), 1), (1, w.shape[1])]
     largest = [_largest(v, (axis,)).reshape(-1) for v, axis in ((x, 1), (w, 0))]
     assert how.format.largest is not None
-    scale = _division(how.numerics)(jnp.concatenate(largest), np.float32(how.format.largest))
-    inverse = _inverse(how, scale)
+    scale = _quotient(how, jnp.concatenate(largest), np.float32(how.format.largest))
+    inverse = _quotient(how, np.float32(1), scale)
 
     def side(v: Array, at: slice, shape: tuple[int, int]) -> Quantised:
-        return Quantised(_codes(how, v, inverse[at].reshape(shape)), scale[at].reshape(shape))
+        # As SMALLEST is, a subnormal number, or one times an inverse, has the code of its zero.
+        codes = _codes(how.format, "fast", v, inverse[at].reshape(shape))
+        return Quantised(codes, scale[at].reshape(shape))
 
     return side(x, slice(len(x)), sides[0]), side(w, slice(len(x), None), sides[1])
 
 
-def _inverse(how: Settings, scale: Array) -> Array:
-    words = lax.bitcast_convert_type(_division(how.numerics)(np.float32(1), scale), np.uint32)
+def _quotient(how: Settings, x: Any, y: Any) -> Array:
+    """Quotients of a few numbers that many are multiplied by."""
+    words = lax.bitcast_convert_type(_division(how.numerics)(x, y), np.uint32)
     return lax.bitcast_convert_type(once(words), np.float32)
 
 
-def _codes(how: Settings, x: Array, inverse: Array) -> Array:
+def _codes(format: Format, numerics: Numerics, x: Array, inverse: Array) -> Array:
     """What tquant, or trowexpandmul and tcvt compute, of all elements at once."""
     words, factors = (lax.bitcast_convert_type(v, np.uint32) for v in (x, inverse))
-    element = dtype(how.format.element)
-    codes: Array = scaled_codes(how.numerics, words, factors, element)
+    element = dtype(format.element)
+    codes: Array = scaled_codes(numerics, words, factors, element)
     return lax.bitcast_convert_type(codes, element.numpy)
 
 
@@ -539,7 +542,8 @@ def _quantised(how: Settings) -> Callable[[Any, Any], Quantised]:
 
     def part(x: Array, scale: Array) -> Quantised:
         x, scale = single(how, x), single(how, scale)
-        return Quantised(_codes(how, x, _inverse(how, scale)), scale)
+        codes = _codes(how.format, how.numerics, x, _quotient(how, np.float32(1), scale))
+        return Quantised(codes, scale)
 
     @jax.jit
     def run(x: Array, scale: Array) -> Any:
@@ -580,7 +584,8 @@ def _quantised_mx(how: Settings, axis: int) -> Callable[[Any], Quantised]:
         missing = [(0, groups * GROUP - size if i == at else 0) for i in range(x.ndim)]
         parts = jnp.pad(words, missing).reshape(*x.shape[:at], groups, GROUP, *x.shape[at + 1 :])
         codes, exponents = grouped_codes(parts, at + 1)
-        codes = lax.slice_in_dim(codes.reshape(*x.shape[:at], -1, *x.shape[at + 1 :]), 0, size, axis=at)
+        flat = codes.reshape(*x.shape[:at], groups * GROUP, *x.shape[at + 1 :])
+        codes = lax.slice_in_dim(flat, 0, size, axis=at)
         results = zip((codes, exponents.squeeze(at + 1)), (how.format.element, "f8e8m0"), strict=True)
         return Quantised(*(lax.bitcast_convert_type(w, dtype(d).numpy) for w, d in results))
 
