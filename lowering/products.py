@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -56,6 +57,12 @@ CANARY_ELEMENTS = 1 << 18
 COLUMNS = 64
 #: Columns from which on sums in order take no longer than XLA's product with its checks.
 WIDE = 128
+#: Elements of K from which on it is none either.
+DEEP = 512
+#: Columns of which a pass keeps the factors in the first cache.
+BLOCK = 256
+#: Sums that stay in the second cache from pass to pass.
+CACHED = 1 << 17
 #: Steps along K that one pass over the sums takes: XLA:CPU reads fewer slices again for every element.
 STEPS = 16
 
@@ -272,7 +279,7 @@ def _portable(
         result: Array = lax.cond(certain, in_order, sure, factors, start)
         return result
 
-    small = max(m * steps, steps * n, m * n) <= CANARY_ELEMENTS
+    small = steps <= DEEP and max(m * steps, steps * n, m * n) <= CANARY_ELEMENTS
     # The size of a batch may be a symbol of jax.export.
     work = (batch if isinstance(batch, int) else 1) * m * k * n
     if work < NATIVE_WORK or not (small or precision.exact) or (narrow and (n >= WIDE or not small)):
@@ -311,22 +318,55 @@ def _in_order(
     padding = ((0, 0), (0, 0), (0, -k % count)), ((0, 0), (0, -k % count), (0, 0))
     words = jnp.pad(x, padding[0], constant_values=U32(1 << 31)), jnp.pad(y, padding[1])
     u, v = (lax.bitcast_convert_type(w, np.float32) for w in words)
+    # Derived from the operands: shard_map tracks over which axes a loop carry varies.
+    blank = (x[:, :, :1] & U32(0)) | (y[:, :1] & U32(0))
+    first = lax.bitcast_convert_type(blank if start is None else blank | start, np.float32)
+    total = _blocks(count, u, v, first)
+    result = lax.bitcast_convert_type(total, U32)
+    return jnp.where(total == total, result, U32(F32.canonical_nan))
+
+
+def _blocks(
+    count: int,
+    x: Float32[Array, "batch M K"],
+    y: Float32[Array, "batch K N"],
+    total: Float32[Array, "batch M N"],
+) -> Float32[Array, "batch M N"]:
+    """:func:`_passes` over blocks of the sums that stay in a processor's caches, one after the other."""
+    batch, m, n = total.shape
+    if not isinstance(batch, int) or batch * m * n <= CACHED:
+        return _passes(count, x, y, total)
+    if batch > 1:
+        one = jax.tree.map(lambda a: a[:, None], (x, y, total))
+        return lax.map(lambda a: _blocks(count, *a), one)[:, 0]
+    if n > BLOCK:
+        columns = -n % BLOCK
+        right = (jnp.pad(a[0], ((0, 0), (0, columns))).reshape(len(a[0]), -1, BLOCK) for a in (y, total))
+        parts = lax.map(lambda a: _blocks(count, x, *a), tuple(a.transpose(1, 0, 2)[:, None] for a in right))
+        return parts[:, 0].transpose(1, 0, 2).reshape(1, m, -1)[:, :, :n]
+    rows = CACHED // n
+    left = (jnp.pad(a[0], ((0, -m % rows), (0, 0))).reshape(-1, 1, rows, a.shape[2]) for a in (x, total))
+    return lax.map(lambda a: _passes(count, a[0], y, a[1]), tuple(left)).reshape(1, -1, n)[:, :m]
+
+
+def _passes(
+    count: int,
+    x: Float32[Array, "batch M K"],
+    y: Float32[Array, "batch K N"],
+    total: Float32[Array, "batch M N"],
+) -> Float32[Array, "batch M N"]:
+    """The sums of K products, of which a pass takes ``count``."""
 
     def step(i: Any, total: Float32[Array, "batch M N"]) -> Float32[Array, "batch M N"]:
         at = i * np.int32(count)
-        left = lax.dynamic_slice_in_dim(u, at, count, 2, allow_negative_indices=False)
-        right = lax.dynamic_slice_in_dim(v, at, count, 1, allow_negative_indices=False)
+        left = lax.dynamic_slice_in_dim(x, at, count, 2, allow_negative_indices=False)
+        right = lax.dynamic_slice_in_dim(y, at, count, 1, allow_negative_indices=False)
         for j in range(count):
             total = left[:, :, j, None] * right[:, j, None, :] + total
         return total
 
-    # Derived from the operands: shard_map tracks over which axes a loop carry varies.
-    blank = (x[:, :, :1] & U32(0)) | (y[:, :1] & U32(0))
-    first = lax.bitcast_convert_type(blank if start is None else blank | start, np.float32)
-    trips = u.shape[2] // count
-    total = step(np.int32(0), first) if trips == 1 else slicing.repeated(np.int32(trips), step, first)
-    result = lax.bitcast_convert_type(total, U32)
-    return jnp.where(total == total, result, U32(F32.canonical_nan))
+    trips = x.shape[2] // count
+    return step(np.int32(0), total) if trips == 1 else slicing.repeated(np.int32(trips), step, total)
 
 
 def _careful(

@@ -52,8 +52,6 @@ from .tiling import cut, each, joined, names, of_sizes, on_each_part, partition,
 _LEAST = {"int8": 127, "fp8": 127 - 18}
 #: Numbers that are added up, from which on scaling their sum is a small part of a layer.
 _DEEP = 512
-#: Sums that need not be cut into tiles to stay in a processor's cache.
-_WHOLE = 1 << 18
 #: Rows of a block where the number of rows is a symbol of ``jax.export``.
 SYMBOLIC_ROWS = 32
 
@@ -430,7 +428,7 @@ def _forward(
 def _operands(
     how: Settings, is_stored: bool, x: Array, w: Array, scale: Array | None, w_scale: Array | None
 ) -> tuple[Quantised, Quantised]:
-    """Codes of x [M, K] and w [K, N], as words where a tile is as deep as K."""
+    """Codes of x [M, K] and w [K, N], as words where their product is one."""
     if how.format.largest is not None and scale is None and w_scale is None:
         pair = quantisation.rows_and_columns(how, x, w)
     else:
@@ -443,7 +441,7 @@ def _operands(
 
 
 def _is_whole(how: Settings) -> bool:
-    """Whether sums of a tile start from those of the one before, so that a tile may be as deep as K."""
+    """Whether all tiles are one product of floats: sums of a tile start from those of the one before."""
     return how.profile in STARTED and how.format.name not in ("int8", "f32")
 
 
@@ -461,7 +459,7 @@ def _sides(how: Settings, x: Quantised, block: Block, side: int) -> tuple[Array,
     """Tiles of codes, in format mx also of exponents: [rows, 1, K, ...] at the left, [1, columns, K, ...]."""
     parts = [(x.codes, block.k)]
     if how.format.name == "mx":
-        parts.append((bits.raw(x.scale), -(-block.k // GROUP)))
+        parts.append((bits.raw(x.scale), block.k // GROUP))
     if side == 0:
         return tuple(cut(p, block.m, k)[:, None] for p, k in parts)
     return tuple(cut(p, k, block.n).swapaxes(0, 1)[None] for p, k in parts)
@@ -470,32 +468,27 @@ def _sides(how: Settings, x: Quantised, block: Block, side: int) -> tuple[Array,
 def _product(how: Settings, a: Quantised, b: Quantised, block: Block) -> Array:
     """The sums [M, N] of products of codes along K, added up as ``tmatmul`` and ``tmatmul_acc`` do.
 
-    Sums of integers modulo 2^32 have no order, so that those of all tiles are one product. Where sums of a
-    tile start from those of the one before, a tile is as deep as K.
+    Sums of integers modulo 2^32 have no order, so that those of all tiles are one product, and so they are
+    where sums of a tile start from those of the one before.
     """
     if how.format.name == "int8":
         contracted = ((1,), (0,)), ((), ())
         return lax.dot_general(a.codes, b.codes, contracted, preferred_element_type=np.int32)
-    whole = _is_whole(how)
-    if whole:
-        (m, k), n = a.codes.shape, b.codes.shape[1]
-        block = Block(m, k, n) if m * n <= _WHOLE else block._replace(k=k)
+    if _is_whole(how):
+        with x64():
+            return lax.bitcast_convert_type(_sums(how, a, b), np.float32)
     left, right = _sides(how, a, block, 0), _sides(how, b, block, 1)
-    tiles = each(partial(_sums if whole else _total, how, len(left)), *left, *right)
+    tiles = each(partial(_total, how, len(left)), *left, *right)
     return joined(tiles, a.codes.shape[0], b.codes.shape[1])
 
 
-def _sums(how: Settings, count: int, *operands: Array) -> Array:
-    """The sums of one tile of the result, whose factors are as deep as K."""
+def _sums(how: Settings, a: Quantised, b: Quantised) -> Array:
+    """float32 words of the sums, which start from those of the tile before."""
     d = dtype(how.format.element)
-    with x64():
-        x, y = operands[0][0], operands[count][0]
-        if how.format.name == "mx":
-            words = matrix.scaled_sums(x, y, [operands[i][0] for i in (1, count + 1)], (d, d))
-        else:
-            semantics = Semantics(profiles.profile(how.profile), how.numerics)
-            words = matrix.sums(semantics, x, y, (d, d))
-        return lax.bitcast_convert_type(words, np.float32)
+    if how.format.name == "mx":
+        return matrix.scaled_sums(a.codes, b.codes, [bits.raw(q.scale) for q in (a, b)], (d, d))
+    semantics = Semantics(profiles.profile(how.profile), how.numerics)
+    return matrix.sums(semantics, a.codes, b.codes, (d, d))
 
 
 def _total(how: Settings, count: int, *operands: Array) -> Array:
