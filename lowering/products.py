@@ -255,16 +255,12 @@ def _portable(
     steps = k if start is None else k + m
     narrow = precision.fraction is None
 
-    def sure(
-        factors: Sequence[Shaped[Array, "batch _ _"]], start: UInt32[Array, "batch M N"] | None
-    ) -> UInt32[Array, "batch M N"]:
-        operands = prepare(*factors)
-        return _narrow(*operands[:2], start) if narrow else _careful(precision, *operands, start=start)
+    sure = partial(_sure, precision, prepare)
 
     def native(
         factors: Sequence[Shaped[Array, "batch _ _"]], start: UInt32[Array, "batch M N"] | None
     ) -> UInt32[Array, "batch M N"]:
-        return _native(precision, sure, *factors, prepare=prepare, exponents=exponents, start=start)
+        return _native(precision, *factors, prepare=prepare, exponents=exponents, start=start)
 
     def certified(
         factors: Sequence[Shaped[Array, "batch _ _"]], start: UInt32[Array, "batch M N"] | None
@@ -272,7 +268,7 @@ def _portable(
         def in_order(*operands: Any) -> UInt32[Array, "batch M N"]:
             return _in_order(*prepare(*operands[0])[:2], operands[1])
 
-        bounds = exponents(*factors) if exponents else _exponents(*prepare(*factors))
+        bounds = exponents(*factors) if exponents else _exponents(*prepare(*factors)[:2])
         certain = bounds.normal(precision) & bounds.finite()
         if start is not None:
             certain = certain & _every(_harmless(start))
@@ -287,6 +283,19 @@ def _portable(
     on_cpu = certified if precision.exact and not narrow and (n >= WIDE or not small) else native
     result: Array = lax.platform_dependent(factors, start, cpu=on_cpu, default=sure)
     return result
+
+
+def _sure(
+    precision: Precision,
+    prepare: Prepare,
+    factors: Sequence[Shaped[Array, "batch _ _"]],
+    start: UInt32[Array, "batch M N"] | None,
+) -> UInt32[Array, "batch M N"]:
+    """The fold, whatever the numbers are."""
+    operands = prepare(*factors)
+    if precision.fraction is None:
+        return _narrow(*operands[:2], start)
+    return _careful(precision, *operands, start=start)
 
 
 def _narrow(
@@ -412,13 +421,12 @@ def odd_sum(x: Float64[Array, "*shape"], y: Float64[Array, "*shape"]) -> Float64
 
 def _native(
     precision: Precision,
-    sure: Callable[..., UInt32[Array, "batch M N"]],
     *operands: Shaped[Array, "batch _ _"],
     prepare: Prepare = _as_given,
     exponents: Exponents | None = None,
     start: UInt32[Array, "batch M N"] | None = None,
 ) -> UInt32[Array, "batch M N"]:
-    """XLA's product, in steps over the batch, each with a canary; failed steps are done again, ``sure``.
+    """XLA's product, in steps over the batch, each with a canary; failed steps are done again.
 
     Operands are prepared in the steps: what one needs only to be done again is not computed before.
     ``exponents`` are :func:`_exponents` of operands as they are given.
@@ -446,7 +454,7 @@ def _native(
         def again(
             carry: tuple[UInt32[Array, "batch M N"], Bool[Array, ""]],
         ) -> tuple[UInt32[Array, "batch M N"], Bool[Array, ""]]:
-            words = sure(part(), begin)
+            words = _sure(precision, prepare, part(), begin)
             return store(carry[0], at, words), jnp.ones_like(carry[1])
 
         # A loop of no or one turn: its carry is updated in place, the result of a cond is copied.
