@@ -26,7 +26,6 @@ from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -266,7 +265,8 @@ def _portable(
         factors: Sequence[Shaped[Array, "batch _ _"]], start: UInt32[Array, "batch M N"] | None
     ) -> UInt32[Array, "batch M N"]:
         def in_order(*operands: Any) -> UInt32[Array, "batch M N"]:
-            return _in_order(*prepare(*operands[0])[:2], operands[1])
+            x, y, *_ = prepare(*operands[0])
+            return _in_order(x, y, operands[1])
 
         bounds = exponents(*factors) if exponents else _exponents(*prepare(*factors)[:2])
         certain = bounds.normal(precision) & bounds.finite()
@@ -292,10 +292,10 @@ def _sure(
     start: UInt32[Array, "batch M N"] | None,
 ) -> UInt32[Array, "batch M N"]:
     """The fold, whatever the numbers are."""
-    operands = prepare(*factors)
-    if precision.fraction is None:
-        return _narrow(*operands[:2], start)
-    return _careful(precision, *operands, start=start)
+    x, y, *wide = prepare(*factors)
+    return (
+        _narrow(x, y, start) if precision.fraction is None else _careful(precision, x, y, *wide, start=start)
+    )
 
 
 def _narrow(
@@ -346,16 +346,20 @@ def _blocks(
     if not isinstance(batch, int) or batch * m * n <= CACHED:
         return _passes(count, x, y, total)
     if batch > 1:
-        one = jax.tree.map(lambda a: a[:, None], (x, y, total))
-        return lax.map(lambda a: _blocks(count, *a), one)[:, 0]
+        one = x[:, None], y[:, None], total[:, None]
+        single: Array = lax.map(lambda a: _blocks(count, *a), one)
+        return single[:, 0]
     if n > BLOCK:
         columns = -n % BLOCK
         right = (jnp.pad(a[0], ((0, 0), (0, columns))).reshape(len(a[0]), -1, BLOCK) for a in (y, total))
-        parts = lax.map(lambda a: _blocks(count, x, *a), tuple(a.transpose(1, 0, 2)[:, None] for a in right))
+        parts: Array = lax.map(
+            lambda a: _blocks(count, x, *a), tuple(a.transpose(1, 0, 2)[:, None] for a in right)
+        )
         return parts[:, 0].transpose(1, 0, 2).reshape(1, m, -1)[:, :, :n]
     rows = CACHED // n
     left = (jnp.pad(a[0], ((0, -m % rows), (0, 0))).reshape(-1, 1, rows, a.shape[2]) for a in (x, total))
-    return lax.map(lambda a: _passes(count, a[0], y, a[1]), tuple(left)).reshape(1, -1, n)[:, :m]
+    blocks: Array = lax.map(lambda a: _passes(count, a[0], y, a[1]), tuple(left))
+    return blocks.reshape(1, -1, n)[:, :m]
 
 
 def _passes(

@@ -399,7 +399,7 @@ def _forward(
         return jnp.zeros((*x.shape[:-1], w.shape[1]), x.dtype)
     # Integer products, and what depends on a condition, are computed once in any case.
     turns = x.reshape(-1)[0] != jnp.zeros((), x.dtype)
-    once = partial(stored, turns=turns) if how.format.name != "int8" else lambda arrays: arrays
+    once: Any = partial(stored, turns=turns) if how.format.name != "int8" else lambda arrays: arrays
     x = once(x)
     rows = x.reshape(-1, x.shape[-1])
     if scale is not None:

@@ -24,7 +24,8 @@ def words(low: int, high: int, seed: int) -> NDArray[np.uint32]:
     fields = rng.integers(low, high, COUNT).astype(np.uint32) << np.uint32(23)
     fractions = rng.integers(0, 1 << 32, COUNT, np.uint64).astype(np.uint32) & np.uint32(0x807FFFFF)
     # Few bits of fraction, so that many sums are ties.
-    return np.where(rng.random(COUNT) < 0.5, fractions, fractions & np.uint32(0x80700001)) | fields
+    few = np.where(rng.random(COUNT) < 0.5, np.uint32(0x80700001), np.uint32(0xFFFFFFFF))
+    return np.asarray(fractions & few | fields)
 
 
 def expected(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.uint16]:
