@@ -18,6 +18,7 @@ from .. import ops, profiles
 from ..errors import ArgumentError, is_number, nearest, one_of
 from ..files import user_code
 from ..ir import F32, dtype
+from ..lowering import bits
 from ..lowering.bits import once
 from ..lowering.formulas import binary
 from ..lowering.irregular_quant import grouped_codes, scaled_codes
@@ -415,30 +416,9 @@ def lanewise(f: Callable[..., Any], x: Array) -> Array:
     return joined(tiles, *matrix.shape).reshape(-1)[: x.size].reshape(x.shape)
 
 
-def _rowwise(f: Callable[..., Any], x: Array, scale: Array) -> Array:
-    """``f(tile, column)`` of an array and scales that broadcast to it: each row of a tile has one scale."""
-    shape = x.shape
-    if x.size == 0:
-        return jnp.zeros(shape, _dtype(f, x.dtype, scale.dtype))
-    scale = scale.reshape((1,) * (x.ndim - scale.ndim) + scale.shape)
-    x, scale = (a.reshape(1) if not shape else a for a in (x, scale))
-    shared = [i for i, n in enumerate(scale.shape) if n == 1]
-    axis = shared[-1] if shared else x.ndim
-    if not shared:
-        x, scale = x[..., None], scale[..., None]
-    x, scale = (jnp.moveaxis(a, axis, -1) for a in (x, scale))
-    column = jnp.broadcast_to(scale, (*x.shape[:-1], 1)).reshape(-1, 1)
-    matrix = x.reshape(-1, x.shape[-1])
-    rows, cols = vector_size(matrix.shape)
-    tiles = each(lambda t, s: f(t, s).array, cut(matrix, rows, cols), cut(column, rows, 1))
-    return jnp.moveaxis(joined(tiles, *matrix.shape).reshape(x.shape), -1, axis).reshape(shape)
-
-
-def _dtype(f: Callable[..., Any], first: Any, *columns: Any) -> Any:
-    """The type of what ``f`` makes of a tile and columns."""
-    rows, cols = vector_size((1, 1))
-    tile, rest = jnp.zeros((rows, cols), first), [jnp.zeros((rows, 1), c) for c in columns]
-    return jax.eval_shape(lambda *tiles: f(*tiles).array, tile, *rest).dtype
+def _dtype(f: Callable[..., Any], element: Any) -> Any:
+    """The type of what ``f`` makes of a tile."""
+    return jax.eval_shape(lambda t: f(t).array, jnp.zeros(vector_size((1, 1)), element)).dtype
 
 
 def single(how: Settings, x: Array) -> Array:
@@ -449,15 +429,15 @@ def single(how: Settings, x: Array) -> Array:
 
 
 @lru_cache
-def _division(numerics: Numerics) -> Callable[..., Any]:
-    """``x / y`` of float32 arrays of any shape, as ``tdivs`` computes it."""
+def _arithmetic(operation: Literal["mul", "div"], numerics: Numerics) -> Callable[..., Any]:
+    """``x * y`` or ``x / y`` of float32 arrays that broadcast, as ``tmul`` and ``tdiv`` compute them."""
 
-    def divide(native: bool, x: Array, y: Array) -> Array:
+    def compute(native: bool, x: Array, y: Array) -> Array:
         words = (lax.bitcast_convert_type(v, np.uint32) for v in (x, y))
-        result = binary(arithmetic(F32, numerics, native), "div", *words)
+        result = binary(arithmetic(F32, numerics, native), operation, *words)
         return lax.bitcast_convert_type(result, np.float32)
 
-    return by_platform(partial(divide, False), cuda=partial(divide, True))
+    return by_platform(partial(compute, False), cuda=partial(compute, True))
 
 
 @lru_cache
@@ -524,7 +504,7 @@ def rows_and_columns(how: Settings, x: Array, w: Array) -> tuple[Quantised, Quan
 
 def _quotient(how: Settings, x: Any, y: Any) -> Array:
     """Quotients of a few numbers that many are multiplied by."""
-    words = lax.bitcast_convert_type(_division(how.numerics)(x, y), np.uint32)
+    words = lax.bitcast_convert_type(_arithmetic("div", how.numerics)(x, y), np.uint32)
     return lax.bitcast_convert_type(once(words), np.float32)
 
 
@@ -553,15 +533,22 @@ def _quantised(how: Settings) -> Callable[[Any, Any], Quantised]:
     return run
 
 
+def _values(how: Settings, codes: Array, factor: Array) -> Array:
+    """What tdequant, or tcvt and trowexpandmul compute, of all elements at once."""
+    d = dtype(how.format.element)
+    numbers = codes.astype(np.float32)
+    if d.is_float:
+        words = bits.to_single(bits.raw(codes), d)
+        words = jnp.where(bits.is_nan(words, F32), np.uint32(F32.canonical_nan), words)
+        numbers = lax.bitcast_convert_type(words, np.float32)
+    values: Array = _arithmetic("mul", how.numerics)(numbers, factor)
+    return values
+
+
 @lru_cache
 def _dequantised(how: Settings) -> Callable[[Any, Any], Array]:
-    def values(t: Array, scale: Array) -> Any:
-        if how.format.name == "int8":
-            return ops.tdequant(t, scale, jnp.zeros_like(scale), dst="f32", **how.options)
-        return ops.trowexpandmul(ops.tcvt(t, dst="f32", **how.options), scale, **how.options)
-
     def part(codes: Array, scale: Array) -> Array:
-        return _rowwise(values, codes, single(how, scale))
+        return _values(how, codes, single(how, scale))
 
     @jax.jit
     def run(codes: Array, scale: Array) -> Any:
@@ -599,22 +586,11 @@ def _quantised_mx(how: Settings, axis: int) -> Callable[[Any], Quantised]:
 
 @lru_cache
 def _dequantised_mx(how: Settings, axis: int) -> Callable[[Any, Any], Array]:
-    def values(t: Array, factor: Array) -> Any:
-        return ops.trowexpandmul(ops.tcvt(t, dst="f32", **how.options), factor, **how.options)
-
     def part(codes: Array, scale: Array) -> Array:
-        if codes.size == 0:
-            return jnp.zeros(codes.shape, np.float32)
         at = _axes(axis, codes.ndim)[0]
-        codes, scale = (jnp.moveaxis(a, at, -1) for a in (codes, scale))
-        count = codes.shape[-1]
-        codes = jnp.pad(codes, [(0, 0)] * (codes.ndim - 1) + [(0, -count % GROUP)])
-        # 2 ** (exponent - 127) as float32 words; there is no instruction that decodes exponents.
-        field = lax.bitcast_convert_type(scale, np.uint8).astype(np.uint32)
-        words = jnp.where(field == 0, 0x400000, jnp.where(field == 255, 0x7FC00000, field << 23))
-        factor = lax.bitcast_convert_type(words.astype(np.uint32), np.float32)
-        result = _rowwise(values, codes.reshape(*codes.shape[:-1], -1, GROUP), factor[..., None])
-        return jnp.moveaxis(result.reshape(codes.shape)[..., :count], -1, at)
+        factor = lax.bitcast_convert_type(bits.to_single(bits.raw(scale), dtype("f8e8m0")), np.float32)
+        spread = lax.slice_in_dim(jnp.repeat(factor, GROUP, axis=at), 0, codes.shape[at], axis=at)
+        return _values(how, codes, spread)
 
     @jax.jit
     def run(codes: Array, scale: Array) -> Any:
