@@ -401,7 +401,7 @@ def nibbles(packed: UInt8[Array, "*shape"]) -> UInt8[Array, " numbers"]:
     return jnp.stack([packed & np.uint8(15), packed >> np.uint8(4)], axis=-1).reshape(-1)
 
 
-_INFINITY_WORD, _NAN = U32(0x7F800000), U32(0x7FC00000)
+_NAN = U32(0x7FC00000)
 #: Formats with a sign, a biased exponent and a fraction, whose subnormals are normal in float32.
 IEEE = ("f8e4m3", "f8e5m2")
 
@@ -411,22 +411,14 @@ def single(words: UInt8[Array, "*shape"], dtype: DType) -> UInt32[Array, "*shape
     w = lax.convert_element_type(words, U32)
     if dtype.name == "f8e8m0":
         return jnp.where(w == U32(0), U32(1 << 22), jnp.where(w == U32(255), _NAN, w << U32(23)))
-    fraction, rebias = 23 - dtype.mantissa, 127 - dtype.bias
-    magnitude = w & U32(0x7F)
-    # The bits of a fraction as a whole number, whose exponent is then moved.
-    number = lax.convert_element_type(lax.bitcast_convert_type(magnitude, np.int32), np.float32)
-    number = lax.bitcast_convert_type(number, U32)
-    tiny = number - U32((dtype.mantissa + dtype.bias - 1) << 23)
-    small = jnp.where(magnitude == U32(0), U32(0), tiny)
-    normal = (magnitude << U32(fraction)) + U32(rebias << 23)
-    value = jnp.where(magnitude < U32(1 << dtype.mantissa), small, normal)
-    if dtype.name == "f8e4m3":
-        value = jnp.where(magnitude == U32(0x7F), _NAN, value)
-    else:
-        value = jnp.where(
-            magnitude >= U32(0x7C), jnp.where(magnitude == U32(0x7C), _INFINITY_WORD, _NAN), value
-        )
-    return value | ((w & U32(0x80)) << U32(24))
+    # The bits of a float16, whose exponent is then moved: its conversion flushes no subnormals.
+    sign, magnitude = w & U32(0x80), w & U32(0x7F)
+    half = (sign << U32(8)) | (magnitude << U32(F16.mantissa - dtype.mantissa))
+    number = lax.bitcast_convert_type(lax.convert_element_type(half, np.uint16), np.float16)
+    power = np.float32(2.0 ** (F16.bias - dtype.bias))
+    value = lax.bitcast_convert_type(lax.convert_element_type(number, np.float32) * power, U32)
+    is_nan = magnitude > U32(0x7C) if dtype.name == "f8e5m2" else magnitude == U32(0x7F)
+    return jnp.where(is_nan, _NAN | (sign << U32(24)), value)
 
 
 def nearest_code(a: UInt32[Array, "*shape"], dtype: DType) -> UInt32[Array, "*shape"]:

@@ -17,7 +17,17 @@ from jax import Array, lax
 from pto_jax.ir import F16, F32, I8, CmpMode, DType, RoundMode
 
 from . import bits
-from .numerics import ExactFloat, FastFloat, Float, Integer, Num, Real, SoftwareDivision, broadcast
+from .numerics import (
+    ExactFloat,
+    FastFloat,
+    Float,
+    Integer,
+    NativeFloat,
+    Num,
+    Real,
+    SoftwareDivision,
+    broadcast,
+)
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int, Shaped, UInt, UInt32
@@ -389,6 +399,9 @@ def relu_convert(
         total = wide + other if operation == "add" else wide - other
         clamped = jnp.clip(total, np.int32(0), np.int32(target.max_int))
         return lax.convert_element_type(clamped, target.word)
+    if target == F16 and a.dtype == F32 and type(a) is ExactFloat:
+        # What a CPU loses with subnormal operands and sums, float16 does not have.
+        a = NativeFloat(F32)
     words = binary(a, operation, x, y)
     negative = a.compare_words(CmpMode.LE, words, words.dtype.type(0))
     clamped = jnp.where(negative, words.dtype.type(0), words)

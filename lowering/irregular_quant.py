@@ -57,10 +57,13 @@ def _tquant(c: Context, inputs: Inputs) -> Outputs:
 def scaled_codes(
     numerics: Numerics, x: UInt32[Array, "*#shape"], scale: UInt32[Array, "*#shape"], limits: DType = I8
 ) -> UInt8[Array, "*shape"]:
-    """Products of float32 words as integers of 8 bits: rounded to nearest even and clamped, NaN 0."""
+    """Products of float32 words as codes of 8 bits: nearest, ties to even, clamped; NaN is the integer 0."""
     a = FastFloat(F32)
     fast = numerics == "fast"
-    return _codes(a.single(a.mul(a.decode(x), a.decode(scale))) if fast else _product(x, scale), limits)
+    product = a.single(a.mul(a.decode(x), a.decode(scale))) if fast else _product(x, scale)
+    if limits.is_float:
+        return bits.narrow(lax.bitcast_convert_type(product, np.uint32), limits, saturate=True)
+    return _codes(product, limits)
 
 
 def _product(x: UInt32[Array, "*#shape"], scale: UInt32[Array, "*#shape"]) -> Float32[Array, "*shape"]:
@@ -186,9 +189,7 @@ def _encode(single: UInt32[Array, "*shape"], alg: MxQuantAlg) -> UInt8[Array, "*
     return jnp.where(magnitude < _U32(0x3A800000), sign, codes)
 
 
-def _scaled(
-    single: UInt32[Array, "lines groups 32"], exponent: UInt32[Array, "lines groups 1"]
-) -> UInt32[Array, "lines groups 32"]:
+def _scaled(single: UInt32[Array, "*#shape"], exponent: UInt32[Array, "*#shape"]) -> UInt32[Array, "*shape"]:
     """float32 words times 2^(127 - exponent) of exponents up to 247; exact where a code is not zero.
 
     CPUs take float32 subnormals for zeros: of such a word the fraction, as a whole number, is multiplied.
@@ -201,6 +202,23 @@ def _scaled(
     low = jnp.where(exponent < _U32(254 - 149), power - _U32(149 << 23), _U32(0))
     product = number * lax.bitcast_convert_type(jnp.where(tiny, low, power), np.float32)
     return lax.bitcast_convert_type(product, _U32) | (single & ~_ABS)
+
+
+def grouped_codes(
+    words: UInt32[Array, "*shape"], axis: int
+) -> tuple[UInt8[Array, "*shape"], UInt8[Array, "..."]]:
+    """e4m3 codes of float32 words, and the exponent of each group, which is an axis and has extent 1 then.
+
+    What OCP_MX_FP8_E4M3 asks for; the largest exponent field is found among float32 numbers, for which
+    XLA:CPU has a function of a library.
+    """
+    magnitude = words & _ABS
+    fields = jnp.where(magnitude > _INF, _U32(0), magnitude >> _U32(23))
+    numbers = lax.convert_element_type(lax.bitcast_convert_type(fields, np.int32), np.float32)
+    largest = lax.expand_dims(lax.reduce(numbers, np.float32(8), lax.max, (axis,)), (axis,))
+    exponent = lax.convert_element_type(largest - np.float32(8), _U32)
+    codes = _encode(_scaled(words, exponent), MxQuantAlg.OCP_MX_FP8_E4M3)
+    return codes, lax.convert_element_type(exponent, np.uint8)
 
 
 def _quantise(c: Context, words: UInt[Array, "lines elements"], alg: MxQuantAlg) -> _Groups:

@@ -1,7 +1,8 @@
 """Exact matrix products of floats: the ascending fold ``s = fma(a[i, k], b[k, j], s)`` from +0 or an addend.
 
-Two ways give the same bits. The *careful* one forms every product and sum in float64 and rounds it to
-the float32 grid; it is always right. The *native* one is XLA's own product: several times faster, but
+Three ways give the same bits. The *careful* one forms every product and sum in float64 and rounds it to
+the float32 grid; it is always right. The one *in order* multiplies and adds in float32, for operands whose
+products float32 holds. The *native* one is XLA's own product: fast for narrow matrices too, but
 its order is not promised (it changes with the shape, the batch and what the compiler fuses), it may
 round products before it adds them, and it flushes subnormals. Its result is taken only where
 
@@ -11,7 +12,7 @@ round products before it adds them, and it flushes subnormals. Its result is tak
   rounded product or a wider accumulator shows; and what the compiler made of this product depends on
   shapes only, which the canary shares.
 
-Where either fails, the careful way computes that part of the batch again. An addend that starts the sums is
+Where either fails, another way computes that part of the batch again. An addend that starts the sums is
 the product of an identity matrix and itself, whose columns and rows come first.
 
 GPUs have a kernel of their own (:mod:`.merging_gpu`).
@@ -23,7 +24,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
@@ -38,13 +39,13 @@ from .bits import x64
 from .platforms import by_platform
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Float32, Float64, Int, Shaped, UInt, UInt8, UInt32
+    from jaxtyping import Bool, Float, Float32, Float64, Int, Int32, Shaped, UInt, UInt8, UInt32
 
 U32 = np.uint32
 #: Operands as they are given to what :func:`_careful` takes: float32 words, and float64 values or none.
 Prepare: TypeAlias = "Callable[..., tuple[Shaped[Array, 'batch _ _'], ...]]"
-#: Lower bounds of the exponent fields of what operands stand for, as :func:`_exponents` gives them.
-Exponents: TypeAlias = "Callable[..., tuple[UInt32[Array, ''], UInt32[Array, '']]]"
+#: Bounds of the exponent fields of what operands stand for, as :func:`_exponents` gives them.
+Exponents: TypeAlias = "Callable[..., Bounds]"
 #: Multiplications of a batch from which the native way repays its checks and its compile time.
 NATIVE_WORK = 1 << 18
 #: Multiplications per native step: large enough to hide the loop, small enough to stay in the caches.
@@ -53,6 +54,16 @@ STEP_WORK = 1 << 24
 CANARY_ELEMENTS = 1 << 18
 #: XLA's product of fewer columns takes other paths, which are no folds.
 COLUMNS = 64
+#: Columns from which on sums in order take no longer than XLA's product with its checks.
+WIDE = 128
+#: Elements of K from which on it is none either.
+DEEP = 512
+#: Columns of which a pass keeps the factors in the first cache.
+BLOCK = 256
+#: Sums that stay in the second cache from pass to pass.
+CACHED = 1 << 17
+#: Steps along K that one pass over the sums takes: XLA:CPU reads fewer slices again for every element.
+STEPS = 16
 
 
 @dataclass(frozen=True)
@@ -66,6 +77,25 @@ class Precision:
 
     fraction: int | None
     exact: bool
+
+
+class Bounds(NamedTuple):
+    """Exponent fields between which those of finite numbers that are not zero are, of both operands."""
+
+    least: tuple[Int32[Array, ""], Int32[Array, ""]]
+    largest: tuple[Int32[Array, ""], Int32[Array, ""]]
+
+    def normal(self, precision: Precision) -> Bool[Array, ""]:
+        """Whether no operand, product or sum of them is subnormal."""
+        assert precision.fraction is not None
+        first, second = self.least
+        # Every product, hence every sum, is a multiple of the last place of the smallest product.
+        normal = first + second >= np.int32(precision.fraction + 254 - 126)
+        return normal & (jnp.minimum(first, second) > np.int32(0))
+
+    def finite(self) -> Bool[Array, ""]:
+        """Whether no product is beyond the range of float32, where a sum with it may be within."""
+        return self.largest[0] + self.largest[1] < np.int32(254 + 126)
 
 
 def fold(
@@ -131,7 +161,7 @@ def _evaluate(
     prepare = partial(_prepared, types, scaled)
     wide = len(factors) > 2
     own = _own(precision, types, wide, _as_given if wide and not scaled else prepare)
-    exponents = partial(_least_scaled, types) if scaled else None
+    exponents = partial(_scaled_exponents, types) if scaled else None
     result: Array = by_platform(partial(_portable, precision, prepare, exponents), cuda=own)(factors, start)
     return result
 
@@ -188,11 +218,11 @@ def _scaled(single: UInt32[Array, "*shape"], scale: UInt8[Array, "*shape"]) -> U
     return jnp.where(power == np.int32(128), U32(F32.canonical_nan), moved)
 
 
-def _least_scaled(
+def _scaled_exponents(
     types: tuple[DType, DType], x: UInt8[Array, "..."], y: UInt8[Array, "..."], *scales: UInt8[Array, "..."]
-) -> tuple[UInt32[Array, ""], UInt32[Array, ""]]:
-    """:func:`_exponents` of scaled elements, from the least scale of a nonzero one."""
-    least = []
+) -> Bounds:
+    """:func:`_exponents` of scaled elements, from the scales, the least one of a nonzero element."""
+    least, most = [], []
     for o, s, axis, d in zip((x, y), scales, (2, 1), types, strict=True):
         table = np.abs(bits.value_table(d))
         smallest, largest = (
@@ -202,10 +232,9 @@ def _least_scaled(
         # Out of float32's range, as scales below are.
         scale = jnp.where(s > np.uint8(254 - high + 127), np.uint8(0), s)
         spread = jnp.repeat(scale, SCALE_GROUP, axis=axis)[:, : o.shape[1], : o.shape[2]]
-        exponent = _smallest(jnp.where(_is_zero(o, d), np.uint8(255), spread))
-        field = lax.convert_element_type(exponent, np.int32) + np.int32(low - 127)
-        least.append(lax.convert_element_type(jnp.maximum(field, np.int32(0)), U32))
-    return least[0], least[1]
+        least.append(_smallest(jnp.where(_is_zero(o, d), np.uint8(255), spread)) + np.int32(low - 127))
+        most.append(_largest(scale) + np.int32(high - 127))
+    return Bounds((least[0], least[1]), (most[0], most[1]))
 
 
 def _is_zero(words: UInt8[Array, "*shape"], d: DType) -> Bool[Array, "*shape"]:
@@ -223,23 +252,134 @@ def _portable(
 ) -> UInt32[Array, "batch M N"]:
     (batch, m, k), n = factors[0].shape, factors[1].shape[2]
     steps = k if start is None else k + m
+    narrow = precision.fraction is None
 
-    def careful(
-        factors: Sequence[Shaped[Array, "batch _ _"]], start: UInt32[Array, "batch M N"] | None
-    ) -> UInt32[Array, "batch M N"]:
-        return _careful(precision, *prepare(*factors), start=start)
+    sure = partial(_sure, precision, prepare)
 
     def native(
         factors: Sequence[Shaped[Array, "batch _ _"]], start: UInt32[Array, "batch M N"] | None
     ) -> UInt32[Array, "batch M N"]:
         return _native(precision, *factors, prepare=prepare, exponents=exponents, start=start)
 
-    small = max(m * steps, steps * n, m * n) <= CANARY_ELEMENTS
+    def certified(
+        factors: Sequence[Shaped[Array, "batch _ _"]], start: UInt32[Array, "batch M N"] | None
+    ) -> UInt32[Array, "batch M N"]:
+        def in_order(*operands: Any) -> UInt32[Array, "batch M N"]:
+            x, y, *_ = prepare(*operands[0])
+            return _in_order(x, y, operands[1])
+
+        bounds = exponents(*factors) if exponents else _exponents(*prepare(*factors)[:2])
+        certain = bounds.normal(precision) & bounds.finite()
+        if start is not None:
+            certain = certain & _every(_harmless(start))
+        result: Array = lax.cond(certain, in_order, sure, factors, start)
+        return result
+
+    small = steps <= DEEP and max(m * steps, steps * n, m * n) <= CANARY_ELEMENTS
     # The size of a batch may be a symbol of jax.export.
-    if (batch if isinstance(batch, int) else 1) * m * k * n < NATIVE_WORK or not small:
-        return careful(factors, start)
-    result: Array = lax.platform_dependent(factors, start, cpu=native, default=careful)
+    work = (batch if isinstance(batch, int) else 1) * m * k * n
+    if work < NATIVE_WORK or not (small or precision.exact) or (narrow and (n >= WIDE or not small)):
+        return sure(factors, start)
+    on_cpu = certified if precision.exact and not narrow and (n >= WIDE or not small) else native
+    result: Array = lax.platform_dependent(factors, start, cpu=on_cpu, default=sure)
     return result
+
+
+def _sure(
+    precision: Precision,
+    prepare: Prepare,
+    factors: Sequence[Shaped[Array, "batch _ _"]],
+    start: UInt32[Array, "batch M N"] | None,
+) -> UInt32[Array, "batch M N"]:
+    """The fold, whatever the numbers are."""
+    x, y, *wide = prepare(*factors)
+    return (
+        _narrow(x, y, start) if precision.fraction is None else _careful(precision, x, y, *wide, start=start)
+    )
+
+
+def _narrow(
+    x: UInt32[Array, "batch M K"], y: UInt32[Array, "batch K N"], start: UInt32[Array, "batch M N"] | None
+) -> UInt32[Array, "batch M N"]:
+    """The fold of elements that are multiples of 2^-24, of whose products no sum can be subnormal.
+
+    A subnormal addend, which a CPU takes for zero, is what is left where all products are zero, and else
+    has no part in the sums. Until this shows, a number stands for it that is less than any product.
+    """
+    if start is None:
+        return _in_order(x, y, None)
+    magnitude = start & U32(0x7FFFFFFF)
+    tiny = magnitude < U32(1 << 23)
+    fraction = lax.convert_element_type(lax.bitcast_convert_type(magnitude, np.int32), np.float32)
+    other = lax.bitcast_convert_type(fraction * np.float32(2.0**-126), U32) | (start & U32(1 << 31))
+    total = _in_order(x, y, jnp.where(tiny, other, start))
+    rest = total & U32(0x7FFFFFFF)
+    return jnp.where(tiny & (rest != U32(0)) & (rest < U32((127 - 100) << 23)), start, total)
+
+
+def _in_order(
+    x: UInt32[Array, "batch M K"], y: UInt32[Array, "batch K N"], start: UInt32[Array, "batch M N"] | None
+) -> UInt32[Array, "batch M N"]:
+    """The fold in float32, which holds all products, so that their contraction with sums changes nothing."""
+    k = x.shape[2]
+    count = min(k, STEPS)
+    # Products of -0 leave every sum.
+    padding = ((0, 0), (0, 0), (0, -k % count)), ((0, 0), (0, -k % count), (0, 0))
+    words = jnp.pad(x, padding[0], constant_values=U32(1 << 31)), jnp.pad(y, padding[1])
+    u, v = (lax.bitcast_convert_type(w, np.float32) for w in words)
+    # Derived from the operands: shard_map tracks over which axes a loop carry varies.
+    blank = (x[:, :, :1] & U32(0)) | (y[:, :1] & U32(0))
+    first = lax.bitcast_convert_type(blank if start is None else blank | start, np.float32)
+    total = _blocks(count, u, v, first)
+    result = lax.bitcast_convert_type(total, U32)
+    return jnp.where(total == total, result, U32(F32.canonical_nan))
+
+
+def _blocks(
+    count: int,
+    x: Float32[Array, "batch M K"],
+    y: Float32[Array, "batch K N"],
+    total: Float32[Array, "batch M N"],
+) -> Float32[Array, "batch M N"]:
+    """:func:`_passes` over blocks of the sums that stay in a processor's caches, one after the other."""
+    batch, m, n = total.shape
+    if not isinstance(batch, int) or batch * m * n <= CACHED:
+        return _passes(count, x, y, total)
+    if batch > 1:
+        one = x[:, None], y[:, None], total[:, None]
+        single: Array = lax.map(lambda a: _blocks(count, *a), one)
+        return single[:, 0]
+    if n > BLOCK:
+        columns = -n % BLOCK
+        right = (jnp.pad(a[0], ((0, 0), (0, columns))).reshape(len(a[0]), -1, BLOCK) for a in (y, total))
+        parts: Array = lax.map(
+            lambda a: _blocks(count, x, *a), tuple(a.transpose(1, 0, 2)[:, None] for a in right)
+        )
+        return parts[:, 0].transpose(1, 0, 2).reshape(1, m, -1)[:, :, :n]
+    rows = CACHED // n
+    left = (jnp.pad(a[0], ((0, -m % rows), (0, 0))).reshape(-1, 1, rows, a.shape[2]) for a in (x, total))
+    blocks: Array = lax.map(lambda a: _passes(count, a[0], y, a[1]), tuple(left))
+    return blocks.reshape(1, -1, n)[:, :m]
+
+
+def _passes(
+    count: int,
+    x: Float32[Array, "batch M K"],
+    y: Float32[Array, "batch K N"],
+    total: Float32[Array, "batch M N"],
+) -> Float32[Array, "batch M N"]:
+    """The sums of K products, of which a pass takes ``count``."""
+
+    def step(i: Any, total: Float32[Array, "batch M N"]) -> Float32[Array, "batch M N"]:
+        at = i * np.int32(count)
+        left = lax.dynamic_slice_in_dim(x, at, count, 2, allow_negative_indices=False)
+        right = lax.dynamic_slice_in_dim(y, at, count, 1, allow_negative_indices=False)
+        for j in range(count):
+            total = left[:, :, j, None] * right[:, j, None, :] + total
+        return total
+
+    trips = x.shape[2] // count
+    return step(np.int32(0), total) if trips == 1 else slicing.repeated(np.int32(trips), step, total)
 
 
 def _careful(
@@ -312,13 +452,13 @@ def _native(
         at = jnp.minimum(i * np.int32(size), _int32(batch - size))
         part = partial(_part, operands, at, size)
         begin = None if first is None else _part((first,), at, size)[0]
-        least = None if exponents is None else exponents(*part())
-        words, right = _attempt(precision, prepare(*part()), least, begin)
+        bounds = None if exponents is None else exponents(*part())
+        words, right = _attempt(precision, prepare(*part()), bounds, begin)
 
         def again(
             carry: tuple[UInt32[Array, "batch M N"], Bool[Array, ""]],
         ) -> tuple[UInt32[Array, "batch M N"], Bool[Array, ""]]:
-            words = _careful(precision, *prepare(*part()), start=begin)
+            words = _sure(precision, prepare, part(), begin)
             return store(carry[0], at, words), jnp.ones_like(carry[1])
 
         # A loop of no or one turn: its carry is updated in place, the result of a cond is copied.
@@ -344,16 +484,16 @@ def _part(
 def _attempt(
     precision: Precision,
     operands: Sequence[Shaped[Array, "part _ _"]],
-    least: tuple[UInt32[Array, ""], UInt32[Array, ""]] | None = None,
+    bounds: Bounds | None = None,
     begin: UInt32[Array, "part M N"] | None = None,
 ) -> tuple[UInt32[Array, "part M N"], Bool[Array, ""]]:
     """Words of XLA's products, and whether they are known to be the fold's.
 
-    ``least`` are :func:`_exponents` of the operands, where they are known; ``begin`` starts the sums.
+    ``bounds`` are :func:`_exponents` of the operands, where they are known; ``begin`` starts the sums.
     """
     x, y = operands[:2]
-    if precision.fraction is not None and least is None:
-        least = _exponents(x, y)
+    if precision.fraction is not None and bounds is None:
+        bounds = _exponents(x, y)
     if begin is not None:
         identity = np.eye(x.shape[1], dtype=np.float32).view(U32)
         x = jnp.concatenate([jnp.broadcast_to(identity, (len(x), *identity.shape)), x], axis=2)
@@ -361,16 +501,11 @@ def _attempt(
     *canary, expected = _canary(x.shape[1], x.shape[2], y.shape[2])
     pairs = (jnp.concatenate([o, c[None]]) for o, c in zip((x, y), canary, strict=True))
     words = lax.bitcast_convert_type(dot(*(lax.bitcast_convert_type(p, np.float32) for p in pairs)), U32)
-    # The largest number where all bits are the same.
-    right = _smallest(~(words[-1:] ^ expected)) == U32(0xFFFFFFFF)
+    right = _every(words[-1:] == expected)
     if begin is not None:
-        right = right & (_smallest(jnp.where(_harmless(begin), U32(1), U32(0))) == U32(1))
-    if precision.fraction is not None:
-        assert least is not None
-        first, second = least
-        # Every product, hence every sum, is a multiple of the last place of the smallest product.
-        normal = first + second >= U32(precision.fraction + 254 - 126)
-        right = right & normal & (jnp.minimum(first, second) > U32(0))
+        right = right & _every(_harmless(begin))
+    if bounds is not None:
+        right = right & bounds.normal(precision)
     return _tidy(words[:-1]), right
 
 
@@ -397,25 +532,33 @@ def _tidy(words: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
     return jnp.where(magnitude > U32(0x7F800000), U32(F32.canonical_nan), words)
 
 
-def _exponents(
-    x: UInt32[Array, "batch _ _"], y: UInt32[Array, "batch _ _"]
-) -> tuple[UInt32[Array, ""], UInt32[Array, ""]]:
-    """Lower bounds of the exponent fields of the nonzero words of each; 255 if there are none."""
-    first, second = (_smallest((o << U32(1)) - U32(1)) >> U32(24) for o in (x, y))
-    return first, second
+def _exponents(x: UInt32[Array, "batch _ _"], y: UInt32[Array, "batch _ _"]) -> Bounds:
+    """Bounds of the exponent fields of float32 words; the lower ones are 255 if all of them are zeros."""
+    first, second = (_smallest(((o << U32(1)) - U32(1)) >> U32(24)) for o in (x, y))
+    fields = ((o << U32(1)) >> U32(24) for o in (x, y))
+    third, fourth = (_largest(jnp.where(f < U32(255), f, U32(0))) for f in fields)
+    return Bounds((first, second), (third, fourth))
 
 
-def _smallest(words: UInt[Array, "batch _ _"]) -> UInt[Array, ""]:
-    """The smallest of all words."""
-    # A reduction is a scalar loop, minima of slices are vector instructions.
-    slices = next(s for s in (8, 4, 2, 1) if words[0].size % s == 0)
-    words = words.reshape(words.shape[0], slices, -1)
-    least = words[:, 0]
-    for i in range(1, slices):
-        least = jnp.minimum(least, words[:, i])
-    none = words.dtype.type(np.iinfo(words.dtype).max)
-    smallest: Array = lax.reduce(least, none, lax.min, (0, 1))
-    return smallest
+def _every(mask: Bool[Array, "batch _ _"]) -> Bool[Array, ""]:
+    return _smallest(mask) == np.int32(1)
+
+
+def _smallest(numbers: Shaped[Array, "batch _ _"]) -> Int32[Array, ""]:
+    """The smallest of whole numbers of 0 to 255.
+
+    XLA:CPU has a function of a library for float32, and for integers three loops to compile.
+    """
+    singles = lax.convert_element_type(numbers, np.float32)
+    smallest = lax.reduce(singles, np.float32(255), lax.min, tuple(range(singles.ndim)))
+    return lax.convert_element_type(smallest, np.int32)
+
+
+def _largest(numbers: Shaped[Array, "batch _ _"]) -> Int32[Array, ""]:
+    """The largest of such numbers."""
+    singles = lax.convert_element_type(numbers, np.float32)
+    largest = lax.reduce(singles, np.float32(0), lax.max, tuple(range(singles.ndim)))
+    return lax.convert_element_type(largest, np.int32)
 
 
 @lru_cache(maxsize=64)

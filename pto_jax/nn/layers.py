@@ -21,9 +21,12 @@ from .. import ops, profiles
 from ..errors import ArgumentError, DifferentiationError, nearest
 from ..files import user_code
 from ..garbage import seldom_collected
-from ..ir import F32
+from ..ir import F32, dtype
+from ..isa.matrix import STARTED
+from ..lowering import bits, matrix
 from ..lowering.bits import x64
 from ..lowering.numerics import Arithmetic, arithmetic
+from ..lowering.rules import Semantics
 from ..runtime.interchange import received
 from ..runtime.kernel import Kernel
 from ..runtime.tiles import Tile
@@ -392,16 +395,18 @@ def _forward(
     scale: Array | None,
     w_scale: Array | None,
 ) -> Array:
+    if not x.size:
+        return jnp.zeros((*x.shape[:-1], w.shape[1]), x.dtype)
     # Integer products, and what depends on a condition, are computed once in any case.
-    once = stored if how.format.name != "int8" else lambda arrays: arrays
+    turns = x.reshape(-1)[0] != jnp.zeros((), x.dtype)
+    once: Any = partial(stored, turns=turns) if how.format.name != "int8" else lambda arrays: arrays
     x = once(x)
     rows = x.reshape(-1, x.shape[-1])
-    if not len(rows):
-        return jnp.zeros((*x.shape[:-1], w.shape[1]), x.dtype)
     if scale is not None:
         scale = jnp.broadcast_to(scale, (*x.shape[:-1], 1)).reshape(-1, 1)
-    weights = Quantised(w, w_scale) if is_stored and w_scale is not None else _operand(how, w, w_scale, 0)
-    a, b = once(_operand(how, rows, scale, 1)), once(weights)
+    a, b = _operands(how, is_stored, rows, w, scale, w_scale)
+    codes = once((a.codes, b.codes))
+    a, b = Quantised(codes[0], a.scale), Quantised(codes[1], b.scale)
     block = block_of(how.format, rows.shape[0], rows.shape[1], w.shape[1])
     result = _product(how, a, b, block)
     line = None if bias is None else single(how, bias)[None]
@@ -420,6 +425,26 @@ def _forward(
     return layer
 
 
+def _operands(
+    how: Settings, is_stored: bool, x: Array, w: Array, scale: Array | None, w_scale: Array | None
+) -> tuple[Quantised, Quantised]:
+    """Codes of x [M, K] and w [K, N], as words where their product is one."""
+    if how.format.largest is not None and scale is None and w_scale is None:
+        pair = quantisation.rows_and_columns(how, x, w)
+    else:
+        weights = Quantised(w, w_scale) if is_stored and w_scale is not None else _operand(how, w, w_scale, 0)
+        pair = _operand(how, x, scale, 1), weights
+    if not _is_whole(how):
+        return pair
+    a, b = (Quantised(bits.raw(q.codes), q.scale) for q in pair)
+    return a, b
+
+
+def _is_whole(how: Settings) -> bool:
+    """Whether all tiles are one product of floats: sums of a tile start from those of the one before."""
+    return how.profile in STARTED and how.format.name not in ("int8", "f32")
+
+
 def _operand(how: Settings, x: Array, scale: Array | None, axis: int) -> Quantised:
     """Codes of a matrix whose scales are shared along ``axis``; in formats without scales a conversion."""
     if how.format.name in ("int8", "fp8", "mx"):
@@ -434,7 +459,7 @@ def _sides(how: Settings, x: Quantised, block: Block, side: int) -> tuple[Array,
     """Tiles of codes, in format mx also of exponents: [rows, 1, K, ...] at the left, [1, columns, K, ...]."""
     parts = [(x.codes, block.k)]
     if how.format.name == "mx":
-        parts.append((lax.bitcast_convert_type(x.scale, np.uint8), block.k // GROUP))
+        parts.append((bits.raw(x.scale), block.k // GROUP))
     if side == 0:
         return tuple(cut(p, block.m, k)[:, None] for p, k in parts)
     return tuple(cut(p, k, block.n).swapaxes(0, 1)[None] for p, k in parts)
@@ -443,14 +468,27 @@ def _sides(how: Settings, x: Quantised, block: Block, side: int) -> tuple[Array,
 def _product(how: Settings, a: Quantised, b: Quantised, block: Block) -> Array:
     """The sums [M, N] of products of codes along K, added up as ``tmatmul`` and ``tmatmul_acc`` do.
 
-    Sums of integers modulo 2^32 have no order, so that those of all tiles are one product.
+    Sums of integers modulo 2^32 have no order, so that those of all tiles are one product, and so they are
+    where sums of a tile start from those of the one before.
     """
     if how.format.name == "int8":
         contracted = ((1,), (0,)), ((), ())
         return lax.dot_general(a.codes, b.codes, contracted, preferred_element_type=np.int32)
+    if _is_whole(how):
+        with x64():
+            return lax.bitcast_convert_type(_sums(how, a, b), np.float32)
     left, right = _sides(how, a, block, 0), _sides(how, b, block, 1)
     tiles = each(partial(_total, how, len(left)), *left, *right)
     return joined(tiles, a.codes.shape[0], b.codes.shape[1])
+
+
+def _sums(how: Settings, a: Quantised, b: Quantised) -> Array:
+    """float32 words of the sums, which start from those of the tile before."""
+    d = dtype(how.format.element)
+    if how.format.name == "mx":
+        return matrix.scaled_sums(a.codes, b.codes, [bits.raw(q.scale) for q in (a, b)], (d, d))
+    semantics = Semantics(profiles.profile(how.profile), how.numerics)
+    return matrix.sums(semantics, a.codes, b.codes, (d, d))
 
 
 def _total(how: Settings, count: int, *operands: Array) -> Array:

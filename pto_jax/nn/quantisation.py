@@ -17,9 +17,11 @@ from jax import Array, lax
 from .. import ops, profiles
 from ..errors import ArgumentError, is_number, nearest, one_of
 from ..files import user_code
-from ..ir import F32, TileType, dtype
+from ..ir import F32, dtype
+from ..lowering import bits
+from ..lowering.bits import once
 from ..lowering.formulas import binary
-from ..lowering.irregular_quant import scaled_codes
+from ..lowering.irregular_quant import grouped_codes, scaled_codes
 from ..lowering.numerics import arithmetic
 from ..lowering.platforms import by_platform
 from ..profiles import ProfileName, profile as find_profile
@@ -133,8 +135,6 @@ Axis = int | tuple[int, ...] | None
 _FLOATS = ("float32", "float16", "bfloat16")
 #: Magnitudes below count as this one: a scale of zero, or one whose inverse is infinite, has no codes.
 SMALLEST = 2.0**-100
-#: What a profile calls 8-bit codes of block-scaled quantisation.
-_MX_CODES = {"a5": "f8e4m3", "cpu_sim": "i8"}
 
 
 class Quantised(NamedTuple):
@@ -416,30 +416,9 @@ def lanewise(f: Callable[..., Any], x: Array) -> Array:
     return joined(tiles, *matrix.shape).reshape(-1)[: x.size].reshape(x.shape)
 
 
-def _rowwise(f: Callable[..., Any], x: Array, scale: Array) -> Array:
-    """``f(tile, column)`` of an array and scales that broadcast to it: each row of a tile has one scale."""
-    shape = x.shape
-    if x.size == 0:
-        return jnp.zeros(shape, _dtype(f, x.dtype, scale.dtype))
-    scale = scale.reshape((1,) * (x.ndim - scale.ndim) + scale.shape)
-    x, scale = (a.reshape(1) if not shape else a for a in (x, scale))
-    shared = [i for i, n in enumerate(scale.shape) if n == 1]
-    axis = shared[-1] if shared else x.ndim
-    if not shared:
-        x, scale = x[..., None], scale[..., None]
-    x, scale = (jnp.moveaxis(a, axis, -1) for a in (x, scale))
-    column = jnp.broadcast_to(scale, (*x.shape[:-1], 1)).reshape(-1, 1)
-    matrix = x.reshape(-1, x.shape[-1])
-    rows, cols = vector_size(matrix.shape)
-    tiles = each(lambda t, s: f(t, s).array, cut(matrix, rows, cols), cut(column, rows, 1))
-    return jnp.moveaxis(joined(tiles, *matrix.shape).reshape(x.shape), -1, axis).reshape(shape)
-
-
-def _dtype(f: Callable[..., Any], first: Any, *columns: Any) -> Any:
-    """The type of what ``f`` makes of a tile and columns."""
-    rows, cols = vector_size((1, 1))
-    tile, rest = jnp.zeros((rows, cols), first), [jnp.zeros((rows, 1), c) for c in columns]
-    return jax.eval_shape(lambda *tiles: f(*tiles).array, tile, *rest).dtype
+def _dtype(f: Callable[..., Any], element: Any) -> Any:
+    """The type of what ``f`` makes of a tile."""
+    return jax.eval_shape(lambda t: f(t).array, jnp.zeros(vector_size((1, 1)), element)).dtype
 
 
 def single(how: Settings, x: Array) -> Array:
@@ -450,15 +429,15 @@ def single(how: Settings, x: Array) -> Array:
 
 
 @lru_cache
-def _division(numerics: Numerics) -> Callable[..., Any]:
-    """``x / y`` of float32 arrays of any shape, as ``tdivs`` computes it."""
+def _arithmetic(operation: Literal["mul", "div"], numerics: Numerics) -> Callable[..., Any]:
+    """``x * y`` or ``x / y`` of float32 arrays that broadcast, as ``tmul`` and ``tdiv`` compute them."""
 
-    def divide(native: bool, x: Array, y: Array) -> Array:
+    def compute(native: bool, x: Array, y: Array) -> Array:
         words = (lax.bitcast_convert_type(v, np.uint32) for v in (x, y))
-        result = binary(arithmetic(F32, numerics, native), "div", *words)
+        result = binary(arithmetic(F32, numerics, native), operation, *words)
         return lax.bitcast_convert_type(result, np.float32)
 
-    return by_platform(partial(divide, False), cuda=partial(divide, True))
+    return by_platform(partial(compute, False), cuda=partial(compute, True))
 
 
 @lru_cache
@@ -477,7 +456,7 @@ def _calibrated(how: Settings, axis: Axis, percentile: float | None) -> Callable
             )
         if over:
             result = lax.pmax(result, tuple(sorted(over)))  # type: ignore[no-untyped-call]
-        scale: Array = _division(how.numerics)(result, np.float32(largest))
+        scale = _quotient(how, result, np.float32(largest))
         return scale.reshape(()) if axis is None else scale
 
     @jax.jit
@@ -493,29 +472,58 @@ def _calibrated(how: Settings, axis: Axis, percentile: float | None) -> Callable
 def _largest(x: Array, axes: tuple[int, ...]) -> Array:
     """The largest magnitude along axes, which become extents of 1, and at least ``SMALLEST``; NaN for a NaN.
 
-    Magnitudes are in the order of their words, and those of NaN are the largest.
+    Magnitudes are in the order of their words, and those of NaN are the largest. Divided by a power of two
+    all are finite, and their words those of float32 numbers, for which XLA:CPU has a function of a library.
     """
-    words = lax.bitcast_convert_type(x, np.uint32) & np.uint32(0x7FFFFFFF)
-    largest = lax.expand_dims(lax.reduce(words, np.uint32(0), lax.max, axes), axes)
-    return lax.bitcast_convert_type(jnp.maximum(largest, np.float32(SMALLEST).view(np.uint32)), np.float32)
+    smallest, power = np.float32(SMALLEST).view(np.uint32), np.uint32(16 << 23)
+    words = jnp.maximum(lax.bitcast_convert_type(x, np.uint32) & np.uint32(0x7FFFFFFF), smallest) - power
+    keys = lax.bitcast_convert_type(words, np.float32)
+    largest = lax.expand_dims(lax.reduce(keys, (smallest - power).view(np.float32), lax.max, axes), axes)
+    return lax.bitcast_convert_type(lax.bitcast_convert_type(largest, np.uint32) + power, np.float32)
+
+
+def rows_and_columns(how: Settings, x: Array, w: Array) -> tuple[Quantised, Quantised]:
+    """:func:`quantise` of the rows of x [M, K] and of the columns of w [K, N] in format int8 or fp8.
+
+    Scales are computed together, which takes half as long to compile.
+    """
+    x, w = single(how, x), single(how, w)
+    sides = [(len(x), 1), (1, w.shape[1])]
+    largest = [_largest(v, (axis,)).reshape(-1) for v, axis in ((x, 1), (w, 0))]
+    assert how.format.largest is not None
+    scale = _quotient(how, jnp.concatenate(largest), np.float32(how.format.largest))
+    inverse = _quotient(how, np.float32(1), scale)
+
+    def side(v: Array, at: slice, shape: tuple[int, int]) -> Quantised:
+        # As SMALLEST is, a subnormal number, or one times an inverse, has the code of its zero.
+        codes = _codes(how.format, "fast", v, inverse[at].reshape(shape))
+        return Quantised(codes, scale[at].reshape(shape))
+
+    return side(x, slice(len(x)), sides[0]), side(w, slice(len(x), None), sides[1])
+
+
+def _quotient(how: Settings, x: Any, y: Any) -> Array:
+    """Quotients of a few numbers that many are multiplied by."""
+    words = lax.bitcast_convert_type(_arithmetic("div", how.numerics)(x, y), np.uint32)
+    return lax.bitcast_convert_type(once(words), np.float32)
+
+
+def _codes(format: Format, numerics: Numerics, x: Array, inverse: Array) -> Array:
+    """What tquant, or trowexpandmul and tcvt compute, of all elements at once."""
+    words, factors = (lax.bitcast_convert_type(v, np.uint32) for v in (x, inverse))
+    element = dtype(format.element)
+    codes: Array = scaled_codes(numerics, words, factors, element)
+    return lax.bitcast_convert_type(codes, element.numpy)
 
 
 @lru_cache
 def _quantised(how: Settings) -> Callable[[Any, Any], Quantised]:
     """The codes of an array in format int8 or fp8."""
 
-    def codes(t: Array, inverse: Array) -> Any:
-        scaled = ops.trowexpandmul(t, inverse, **how.options)
-        return ops.tcvt(scaled, dst=how.format.element, sat_mode="ON", **how.options)
-
     def part(x: Array, scale: Array) -> Quantised:
         x, scale = single(how, x), single(how, scale)
-        inverse = _division(how.numerics)(np.float32(1), scale)
-        if how.format.name != "int8":
-            return Quantised(_rowwise(codes, x, inverse), scale)
-        # What tquant computes, of all elements at once.
-        words, factors = (lax.bitcast_convert_type(v, np.uint32) for v in (x, inverse))
-        return Quantised(lax.bitcast_convert_type(scaled_codes(how.numerics, words, factors), np.int8), scale)
+        codes = _codes(how.format, how.numerics, x, _quotient(how, np.float32(1), scale))
+        return Quantised(codes, scale)
 
     @jax.jit
     def run(x: Array, scale: Array) -> Any:
@@ -525,15 +533,22 @@ def _quantised(how: Settings) -> Callable[[Any, Any], Quantised]:
     return run
 
 
+def _values(how: Settings, codes: Array, factor: Array) -> Array:
+    """What tdequant, or tcvt and trowexpandmul compute, of all elements at once."""
+    d = dtype(how.format.element)
+    numbers = codes.astype(np.float32)
+    if d.is_float:
+        words = bits.to_single(bits.raw(codes), d)
+        words = jnp.where(bits.is_nan(words, F32), np.uint32(F32.canonical_nan), words)
+        numbers = lax.bitcast_convert_type(words, np.float32)
+    values: Array = _arithmetic("mul", how.numerics)(numbers, factor)
+    return values
+
+
 @lru_cache
 def _dequantised(how: Settings) -> Callable[[Any, Any], Array]:
-    def values(t: Array, scale: Array) -> Any:
-        if how.format.name == "int8":
-            return ops.tdequant(t, scale, jnp.zeros_like(scale), dst="f32", **how.options)
-        return ops.trowexpandmul(ops.tcvt(t, dst="f32", **how.options), scale, **how.options)
-
     def part(codes: Array, scale: Array) -> Array:
-        return _rowwise(values, codes, single(how, scale))
+        return _values(how, codes, single(how, scale))
 
     @jax.jit
     def run(codes: Array, scale: Array) -> Any:
@@ -548,30 +563,18 @@ def _dequantised(how: Settings) -> Callable[[Any, Any], Array]:
 
 @lru_cache
 def _quantised_mx(how: Settings, axis: int) -> Callable[[Any], Quantised]:
-    def codes(t: Array) -> tuple[Array, Array]:
-        rows, cols = t.shape
-        exponents = TileType("u8", rows, 32)
-        line = TileType("f32", 1, rows * cols // GROUP)
-        result = ops.tquant_mx(t, dst=(_MX_CODES[how.profile], exponents, line, line), **how.options)
-        return result[0].words, result[1].words[:, : cols // GROUP]
-
     def part(x: Array) -> Quantised:
+        # What tquant.mx computes, of all groups at once.
         at = _axes(axis, x.ndim)[0]
-        x = jnp.moveaxis(single(how, x), at, -1)
-        if x.size == 0:
-            sizes = (x.shape, (*x.shape[:-1], -(-x.shape[-1] // GROUP)))
-            empty = (jnp.zeros(n, d) for n, d in zip(sizes, ("float8_e4m3fn", "float8_e8m0fnu"), strict=True))
-            return Quantised(*(jnp.moveaxis(e, -1, at) for e in empty))
-        matrix = x.reshape(-1, x.shape[-1])
-        rows, cols = vector_size(matrix.shape)
-        words, exponents = each(codes, cut(matrix, rows, cols))
-        groups = -(-x.shape[-1] // GROUP)
-        shapes = ((x.shape[-1], "float8_e4m3fn"), (groups, "float8_e8m0fnu"))
-        parts = (
-            lax.bitcast_convert_type(joined(w, len(matrix), n), jnp.dtype(d)).reshape(*x.shape[:-1], n)
-            for w, (n, d) in zip((words, exponents), shapes, strict=True)
-        )
-        return Quantised(*(jnp.moveaxis(p, -1, at) for p in parts))
+        size, groups = x.shape[at], -(-x.shape[at] // GROUP)
+        words = lax.bitcast_convert_type(single(how, x), np.uint32)
+        missing = [(0, groups * GROUP - size if i == at else 0) for i in range(x.ndim)]
+        parts = jnp.pad(words, missing).reshape(*x.shape[:at], groups, GROUP, *x.shape[at + 1 :])
+        codes, exponents = grouped_codes(parts, at + 1)
+        flat = codes.reshape(*x.shape[:at], groups * GROUP, *x.shape[at + 1 :])
+        codes = lax.slice_in_dim(flat, 0, size, axis=at)
+        results = zip((codes, exponents.squeeze(at + 1)), (how.format.element, "f8e8m0"), strict=True)
+        return Quantised(*(lax.bitcast_convert_type(w, dtype(d).numpy) for w, d in results))
 
     @jax.jit
     def run(x: Array) -> Any:
@@ -583,22 +586,11 @@ def _quantised_mx(how: Settings, axis: int) -> Callable[[Any], Quantised]:
 
 @lru_cache
 def _dequantised_mx(how: Settings, axis: int) -> Callable[[Any, Any], Array]:
-    def values(t: Array, factor: Array) -> Any:
-        return ops.trowexpandmul(ops.tcvt(t, dst="f32", **how.options), factor, **how.options)
-
     def part(codes: Array, scale: Array) -> Array:
-        if codes.size == 0:
-            return jnp.zeros(codes.shape, np.float32)
         at = _axes(axis, codes.ndim)[0]
-        codes, scale = (jnp.moveaxis(a, at, -1) for a in (codes, scale))
-        count = codes.shape[-1]
-        codes = jnp.pad(codes, [(0, 0)] * (codes.ndim - 1) + [(0, -count % GROUP)])
-        # 2 ** (exponent - 127) as float32 words; there is no instruction that decodes exponents.
-        field = lax.bitcast_convert_type(scale, np.uint8).astype(np.uint32)
-        words = jnp.where(field == 0, 0x400000, jnp.where(field == 255, 0x7FC00000, field << 23))
-        factor = lax.bitcast_convert_type(words.astype(np.uint32), np.float32)
-        result = _rowwise(values, codes.reshape(*codes.shape[:-1], -1, GROUP), factor[..., None])
-        return jnp.moveaxis(result.reshape(codes.shape)[..., :count], -1, at)
+        factor = lax.bitcast_convert_type(bits.to_single(bits.raw(scale), dtype("f8e8m0")), np.float32)
+        spread = lax.slice_in_dim(jnp.repeat(factor, GROUP, axis=at), 0, codes.shape[at], axis=at)
+        return _values(how, codes, spread)
 
     @jax.jit
     def run(codes: Array, scale: Array) -> Any:

@@ -64,17 +64,16 @@ def even(extent: int, largest: int, multiple: int) -> int:
     return max(1, -(-extent // (count * multiple))) * multiple
 
 
-def stored(arrays: Any) -> Any:
+def stored(arrays: Any, turns: Array) -> Any:
     """The same arrays (a pytree, sharded alike), on a CPU computed once for all that use them.
 
     XLA fuses a chain of elementwise instructions into each of its uses, the turns of a loop among them, and
     removes optimization barriers before it does. What it does not look through is a loop of which it cannot
-    know whether it turns: this one hands on its array either way.
+    know whether it turns: this one, whether or not it ``turns``, hands on its array.
     """
     barrier: Any = lax.optimization_barrier
 
-    def loop(*some: Array) -> tuple[Array, ...]:
-        turns = some[0].reshape(-1)[0] != jnp.zeros((), some[0].dtype)
+    def loop(turns: Array, *some: Array) -> tuple[Array, ...]:
         # Not False: under shard_map the condition varies over the axes that the array varies over.
         handed_on: tuple[Array, ...] = lax.while_loop(
             lambda c: c[0], lambda c: (c[0] ^ c[0], barrier(c[1])), (turns, some)
@@ -83,7 +82,7 @@ def stored(arrays: Any) -> Any:
 
     leaves, structure = jax.tree.flatten(arrays)
     some = [x for x in leaves if x.size]
-    kept = iter(lax.platform_dependent(*some, cpu=loop, default=lambda *some: some) if some else ())
+    kept = iter(lax.platform_dependent(turns, *some, cpu=loop, default=lambda _, *s: s) if some else ())
     return jax.tree.unflatten(structure, [next(kept) if x.size else x for x in leaves])
 
 

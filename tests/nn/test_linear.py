@@ -138,6 +138,15 @@ def test_fast_numerics_are_close(format: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("format", "kernels"), [("int8", 12), ("fp8", 20), ("mx", 40), ("f16", 16)])
+def test_layers_compile_like_layers(format: str, kernels: int) -> None:
+    """Loops of XLA:CPU, each of which takes twenty milliseconds to compile; by hand fp8 has 8, mx 13."""
+    x, w = (jax.ShapeDtypeStruct(shape, np.float32) for shape in ((257, 1000), (1000, 333)))  # type: ignore[no-untyped-call]
+    compiled = jax.jit(lambda x, w: nn.linear(x, w, format=format)).lower(x, w).compile()
+    assert (compiled.as_text() or "").count(" fusion(") <= kernels
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("format", FORMAT_NAMES)
 def test_the_profiles_of_a_format_are_those_that_execute_it(format: str) -> None:
     x, w = normal(2, 8), normal(8, 2)
