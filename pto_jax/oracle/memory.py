@@ -490,17 +490,12 @@ def _mgather(step: Step) -> None:
     by_row, view = is_by_row(step, "dst"), step.view("src")
     table, elements = table_of(step, "src", by_row), _elements(step, view)
     values = np.zeros(step.region, elements.dtype)
-    for i, j, _, at in _moved(step, "dst", view, table, by_row):
-        values[i, j] = elements[at]
+    for i, j, n in named_lanes(step, "dst", by_row):
+        k = resolved(step, n, table.capacity)
+        at = -1 if k is None else table.position(k, j)
+        if 0 <= at < len(elements):
+            values[i, j] = elements[at]
     step.put(values)
-
-
-def _moved(step: Step, data: str, view: View, table: _Table, by_row: bool) -> list[tuple[int, int, int, int]]:
-    """Row, column, index and place of the lanes that are moved; ExecutionError where a place is outside."""
-    lanes = [(i, j, resolved(step, n, table.capacity)) for i, j, n in named_lanes(step, data, by_row)]
-    moved = [(i, j, k, table.position(k, j)) for i, j, k in lanes if k is not None]
-    check_bounds(step, view, np.array([at for *_, at in moved], object), step.memory(view.buffer))
-    return moved
 
 
 def _elements(step: Step, view: View) -> Array:
@@ -523,7 +518,11 @@ def _mscatter(step: Step) -> None:
     table, elements = table_of(step, "dst", by_row), _elements(step, view)
     words, atomic = step.raw("src", step.valid("src")), step.attrs["scatterAtomicOp"]
     combine, row_number = _combiner(step, atomic), combines_at_row(step, by_row)
-    for i, j, k, at in _moved(step, "src", view, table, by_row):
+    for i, j, n in named_lanes(step, "src", by_row):
+        k = resolved(step, n, table.capacity)
+        at = -1 if k is None else table.position(k, j)
+        if k is None or not 0 <= at < len(elements):
+            continue
         read = table.offset + k if row_number else at
         old = elements[read : read + 1] if read < len(elements) else np.zeros(1, elements.dtype)
         elements[at] = combine(old, words[i : i + 1, j])[0]
