@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from .explain import Explanation
     from .ranks import RankKernel
 
+#: Bytes of arguments from which on a single execution repays XLA's optimisations.
+_LARGE = 1 << 22
+
 
 def is_concrete(x: Any) -> bool:
     """Whether a value is an array of JAX or NumPy, in native byte order, or a Tile of such; no tracer."""
@@ -225,8 +228,12 @@ class Kernel:
         return self._checked(args, kwargs, self._calls)
 
     def once(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """The outputs of :meth:`checked` for one call: on CPUs XLA does not optimise exact code for it."""
-        if self.semantics.numerics != "exact" or platforms.expected() != "cpu":
+        """The outputs of :meth:`checked`, for one call: on CPUs XLA does not optimise its code.
+
+        Fast code, and code for more than 4 MiB of arguments, is worth its optimisation.
+        """
+        large = sum(getattr(x, "nbytes", 0) for x in jax.tree.leaves((args, kwargs))) > _LARGE
+        if large or self.semantics.numerics != "exact" or platforms.expected() != "cpu":
             return self.checked(*args, **kwargs)
         with platforms.soonest():
             return self._checked(args, kwargs, self._calls_of({"compiler_options": platforms.unoptimised()}))

@@ -144,3 +144,7 @@ def test_one_execution_is_compiled_without_optimisations_on_cpus() -> None:
             requested.append({str(o) for o in given if o is not None})
         assert requested == [options, set()]
         np.testing.assert_array_equal(*results)
+    many = np.zeros((1 << 20) + 4096, np.float32)
+    with mock.patch.object(pto.Kernel, "checked") as checked:
+        pto.compile(program, grid=4).once(many, x, z)
+    assert checked.called
