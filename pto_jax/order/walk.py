@@ -79,6 +79,8 @@ class Walk(Interpreter):
         self.named = named
         #: The names of the core by the kinds of core that operations say.
         self.names: dict[str, str] = {}
+        #: The kind of core that the calls around say.
+        self.kind = ""
         #: How many more operations the loops around execute one of their body for.
         self.around = 1
 
@@ -96,6 +98,10 @@ class Walk(Interpreter):
             course.machine.scope = VectorScope()
             yield from self.followed(op, scope, facts)
             course.machine.scope = None
+        elif facts.traits.calls:
+            around, self.kind = self.kind, facts.kind or self.kind
+            yield from self.followed(op, scope, facts)
+            self.kind = around
         else:
             yield from self.followed(op, scope, facts)
 
@@ -124,10 +130,10 @@ class Walk(Interpreter):
 
     def core_of(self, facts: OpFacts) -> str:
         """The core that executes an operation: the one that runs, or the one that the text says."""
-        name = self.names.get(facts.kind)
+        kind = facts.kind or self.kind
+        name = self.names.get(kind)
         if name is None:
-            own = self.core.name or facts.kind or self.course.kind
-            name = self.names[facts.kind] = (self.named + own).strip()
+            name = self.names[kind] = (self.named + (self.core.name or kind or self.course.kind)).strip()
         return name
 
     def steers(self, op: Op, scope: Scope) -> Sequence[Operand]:

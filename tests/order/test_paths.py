@@ -383,6 +383,26 @@ def test_flags_in_a_function_that_is_called() -> None:
         assert told(judged(program(lines, inside))) == found
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_function_is_executed_by_the_core_of_the_section_that_calls_it(nested: bool) -> None:
+    calls = {name: f"func.call @{name}(%a, %d) : ({T}, {T}) -> ()\n" for name in ("g", "h")}
+    bodies = {"h": calls["g"].replace("%a, %d", "%t, %u"), "g": f"pto.texp ins(%t : {T}) outs(%u : {T})\n"}
+    functions = [
+        f"func.func private @{n}(%t: {T}, %u: {T}) {{\n{body}return\n}}\n" for n, body in bodies.items()
+    ]
+    call = calls["h" if nested else "g"]
+
+    def program(before: str, behind: str) -> str:
+        body = section("vector", load("a") + before + call + behind + store("d"))
+        return "\n".join([HEAD + body + "return\n}", *functions])
+
+    to_store = sync("V", "MTE3")
+    assert told(judged(program(SYNC, to_store))) == []
+    assert told(judged(program("", to_store))) == ["race MTE2->V"]
+    assert told(judged(program(SYNC, ""))) == ["race V->MTE3"]
+    assert told(judged(program("", ""), as_written=False)) == []
+
+
 def test_nothing_is_inserted_into_emitted_text() -> None:
     """A kernel that the assembler has emitted without a flag is judged as it stands."""
     body = cpp.tile("v10") + cpp.tile("v11", "1024") + cpp.view("v12", "v1") + "TLOAD(v10, v12);\n"
