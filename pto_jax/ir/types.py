@@ -396,6 +396,14 @@ class TileType:
         """The type with other valid sizes, None for run-time values."""
         return replace(self, v_row=v_row, v_col=v_col)
 
+    def is_laid_out_as(self, other: TileType) -> bool:
+        """Whether two types differ in valid regions and padding at most.
+
+        >>> TileType("f32", 4, 8, v_col=5).is_laid_out_as(TileType("f32", 4, 8))
+        True
+        """
+        return replace(self, v_row=other.v_row, v_col=other.v_col, pad=other.pad) == other
+
     def with_dtype(self, dtype: DType) -> TileType:
         """The type with another element type."""
         return replace(self, dtype=dtype)

@@ -55,8 +55,9 @@ class Place(NamedTuple):
         return self.bytes == other.bytes and (self.made == other.made or self.type != other.type)
 
     def is_recast(self, other: Place) -> bool:
-        """Whether a tile of another type is at its bytes."""
-        return self.bytes == other.bytes and self.made != other.made and self.type != other.type
+        """Whether a tile in another form is at its bytes: of other elements, another shape or layout."""
+        here = self.bytes == other.bytes and self.made != other.made
+        return here and not self.type.is_laid_out_as(other.type)
 
     def pair(self, other: Place) -> frozenset[tuple[Bytes, int]]:
         """What two places are to each other: a part and its whole by bytes, twins by who placed them."""

@@ -93,7 +93,8 @@ def _ranges(places: Iterable[Place]) -> dict[Loc | None, list[tuple[int, int]]]:
 
 def _is_recast(lifetimes: Lifetimes, places: Mapping[int, Place], i: int, j: int) -> bool:
     """Whether two tiles are forms of the same bytes."""
-    return places[i].bytes == places[j].bytes and lifetimes.tiles[i].type != lifetimes.tiles[j].type
+    types = lifetimes.tiles[i].type, lifetimes.tiles[j].type
+    return places[i].bytes == places[j].bytes and not types[0].is_laid_out_as(types[1])
 
 
 def _without_windows(

@@ -129,11 +129,12 @@ def _executions(name: str) -> tuple[Callable[..., Any], ...]:
     return tuple(jax.jit(jax.vmap(f)) for f in functions)
 
 
+_PROGRAMS = ["4", *(pytest.param(n, marks=pytest.mark.slow) for n in ("rmsnorm", "grid_reduction"))]
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", _KINDS)
-@pytest.mark.parametrize(
-    "name", [*(pytest.param(n, marks=pytest.mark.slow) for n in ("rmsnorm", "grid_reduction")), "4"]
-)
+@pytest.mark.parametrize("name", _PROGRAMS)
 def test_programs_are_exact_or_in_doubt_and_settled(name: str, kind: str) -> None:
     with bits.x64():
         executions = [f(*_batch(name, kind)) for f in _executions(name)]
@@ -208,7 +209,7 @@ def test_integers_are_converted_beside_doubts() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ["rmsnorm", "grid_reduction", "4"])
+@pytest.mark.parametrize("name", _PROGRAMS)
 def test_a_doubt_is_found_in_a_buffer_of_raw_words(name: str) -> None:
     batch, kernel = _batch(name, "one subnormal"), jax.jit(jax.vmap(_kernel(name)))
     words = [x.view(f"u{x.itemsize}") if x.dtype.kind not in "iu" else x for x in batch]
