@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 U32 = np.uint32
 #: Operands as they are given to what :func:`_careful` takes: float32 words, and float64 values or none.
 Prepare: TypeAlias = "Callable[..., tuple[Shaped[Array, 'batch _ _'], ...]]"
-#: Bounds of the exponent fields of what operands stand for, as :func:`_exponents` gives them.
-Exponents: TypeAlias = "Callable[..., Bounds]"
 #: Multiplications of a batch from which the native way repays its checks and its compile time.
 NATIVE_WORK = 1 << 18
 #: Multiplications per native step: large enough to hide the loop, small enough to stay in the caches.
@@ -96,6 +94,10 @@ class Bounds(NamedTuple):
     def finite(self) -> Bool[Array, ""]:
         """Whether no product is beyond the range of float32, where a sum with it may be within."""
         return self.largest[0] + self.largest[1] < np.int32(254 + 126)
+
+
+#: Bounds of the exponent fields of what operands stand for, as :func:`_exponents` gives them.
+Exponents: TypeAlias = "Callable[..., Bounds]"
 
 
 def fold(

@@ -65,25 +65,38 @@ def even(extent: int, largest: int, multiple: int) -> int:
 
 
 def stored(arrays: Any, turns: Array) -> Any:
-    """The same arrays (a pytree, sharded alike), on a CPU computed once for all that use them.
+    """The same arrays (a pytree), on a CPU computed once for all that use them.
 
     XLA fuses a chain of elementwise instructions into each of its uses, the turns of a loop among them, and
     removes optimization barriers before it does. What it does not look through is a loop of which it cannot
-    know whether it turns: this one, whether or not it ``turns``, hands on its array.
+    know whether it turns: this one, whether or not it ``turns``, hands on its arrays.
     """
     barrier: Any = lax.optimization_barrier
 
     def loop(turns: Array, *some: Array) -> tuple[Array, ...]:
-        # Not False: under shard_map the condition varies over the axes that the array varies over.
+        # Not False: under shard_map the condition varies over the axes that the arrays vary over.
         handed_on: tuple[Array, ...] = lax.while_loop(
             lambda c: c[0], lambda c: (c[0] ^ c[0], barrier(c[1])), (turns, some)
         )[1]
         return handed_on
 
     leaves, structure = jax.tree.flatten(arrays)
-    some = [x for x in leaves if x.size]
-    kept = iter(lax.platform_dependent(turns, *some, cpu=loop, default=lambda _, *s: s) if some else ())
-    return jax.tree.unflatten(structure, [next(kept) if x.size else x for x in leaves])
+    groups: dict[Any, list[int]] = {}
+    for i, x in enumerate(leaves):
+        if x.size:
+            groups.setdefault(_varies_over(x, i), []).append(i)
+    for axes, members in groups.items():
+        some = [leaves[i] for i in members]
+        own = turns if axes == _varies_over(turns) else some[0].reshape(-1)[0] != jnp.zeros((), some[0].dtype)
+        kept = lax.platform_dependent(own, *some, cpu=loop, default=lambda _, *s: tuple(s))
+        for i, x in zip(members, kept, strict=True):
+            leaves[i] = x
+    return jax.tree.unflatten(structure, leaves)
+
+
+def _varies_over(x: Array, number: int | None = None) -> Any:
+    """The axes of shard_map over which an array varies, or its number where its type does not say them."""
+    return getattr(jax.typeof(x), "vma", number)
 
 
 def partition(axes: Iterable[Any]) -> PartitionSpec:

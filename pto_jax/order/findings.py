@@ -608,8 +608,7 @@ def _flag(role: Literal["signal", "wait"], pair: Pair, op: Op) -> str:
     order, event = effects.traits_of(op).order, op.attrs.get("event")
     if isinstance(event, int) and order is not None and order.through == "flag":
         return _spelled(op, _ordering(role, "flag"), pair.source, pair.target, event=event)
-    name = "set_flag" if role == "signal" else "wait_flag"
-    return f"{name}[PIPE_{pair.source.name}, PIPE_{pair.target.name}, {_number(op)}]"
+    return f"{_ordering(role, 'flag')}[PIPE_{pair.source.name}, PIPE_{pair.target.name}, {_number(op)}]"
 
 
 def _number(op: Op) -> object:
