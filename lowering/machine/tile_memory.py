@@ -63,7 +63,7 @@ class Site:
 
     def unbroken(self) -> Violation:
         """The violation whose flag is false and whose numbers are zero: the rule is kept."""
-        return self.filled(iter([np.zeros((), bool), *[np.zeros((), np.int64)] * self.count]))  # type: ignore[list-item]
+        return self.filled(iter([jnp.zeros((), bool), *[jnp.zeros((), np.int64)] * self.count]))
 
 
 def as_number(n: Scalar) -> Int64[Array, ""]:

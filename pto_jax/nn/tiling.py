@@ -96,7 +96,7 @@ def stored(arrays: Any, turns: Array) -> Any:
 
 def _varies_over(x: Array, number: int | None = None) -> Any:
     """The axes of shard_map over which an array varies, or its number where its type does not say them."""
-    return getattr(jax.typeof(x), "vma", number)
+    return getattr(jax.typeof(x), "manual_axis_type", number)
 
 
 def partition(axes: Iterable[Any]) -> PartitionSpec:
