@@ -566,6 +566,6 @@ def _is_outside(size: Scalar, extent: int) -> Scalar:
 def _traced(size: Scalar) -> Size | None:
     if isinstance(size, int | np.integer):
         return None
-    return lax.convert_element_type(
-        lax.clamp(np.int64(-1), wide(size), np.int64(np.iinfo(np.int32).max)), np.int32
-    )
+    limits = np.iinfo(np.int32)
+    # In the type that it has: for GPUs XLA makes a launch of its own of a clamp in a wider one.
+    return lax.convert_element_type(jnp.clip(size, -1, limits.max), np.int32)
