@@ -295,6 +295,9 @@ def _place_columns(c: Context, inputs: Inputs, blocks: _Groups, groups: Size, co
     results = {n: _store(c, inputs, n, w.T, pitch, (groups, cols)) for n, w in _converted(c, blocks)}
     exponents, rows = blocks.exponent.T, groups
     if c.attrs.get("interleave"):
+        # The partner of a last valid group without one is zero.
+        valid = irregular.iota(exponents.shape, 0) < groups
+        exponents = jnp.where(valid, exponents, np.uint8(0))
         pairs = jnp.pad(exponents, ((0, exponents.shape[0] % 2), (0, 0)))
         pairs = pairs.reshape(-1, 2, pairs.shape[1]).transpose(0, 2, 1)
         exponents, cols = pairs.reshape(pairs.shape[0], -1), cols * np.int32(2)

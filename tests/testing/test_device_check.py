@@ -14,7 +14,7 @@ from pto_jax import isa
 from pto_jax.ir import F32
 from pto_jax.isa.samples.operations import legal_samples
 from pto_jax.lowering import rules
-from pto_jax.profiles import A2A3
+from pto_jax.profiles import A2A3, A5
 from pto_jax.runtime import kernel
 from pto_jax.testing import device_check, differential
 from pto_jax.testing.device_check import Outcome
@@ -122,3 +122,13 @@ def test_wrong_use(arguments: list[str], message: str, capsys: pytest.CaptureFix
 def test_a_missing_device_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert device_check.main(["--device", "gpu"]) == 2
     assert "--device gpu: JAX has no such device here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["tquant.mx", "tquant_dn"])
+def test_pairs_of_exponents_are_equal_for_every_number_of_groups(name: str) -> None:
+    """Run-time regions, which no text may give them, have odd numbers of groups."""
+    paired = [s for s in legal_samples(isa.instructions()[name], A5) if s.attrs.get("interleave")]
+    assert len(paired) > 1
+    for sample in (paired[0], paired[-1]):
+        outcome = device_check.check_sample(sample, A5, 0, CPU)
+        assert outcome.lanes and not outcome.failures, outcome
