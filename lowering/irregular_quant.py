@@ -120,33 +120,33 @@ _NV = (MxQuantAlg.NV_MX_FP8_E4M3, MxQuantAlg.NV_MX_FP4_E2M1)
 
 
 class _Groups(NamedTuple):
-    """Results per group [lines, groups] and per element.
+    """Results per group, [rows, groups] or [groups, columns], and per element.
 
     ``largest`` magnitudes and ``factor`` are float32 words, ``exponent`` bytes; ``codes`` are
-    [lines, elements].
+    [rows, columns].
     """
 
-    largest: UInt32[Array, "lines groups"]
-    exponent: UInt8[Array, "lines groups"]
-    factor: UInt32[Array, "lines groups"]
-    codes: UInt8[Array, "lines elements"]
+    largest: UInt32[Array, "group_rows group_columns"]
+    exponent: UInt8[Array, "group_rows group_columns"]
+    factor: UInt32[Array, "group_rows group_columns"]
+    codes: UInt8[Array, "rows columns"]
 
 
-def _largest(single: UInt32[Array, "lines groups 32"], alg: MxQuantAlg) -> UInt32[Array, "lines groups"]:
-    """float32 words of the largest magnitude of each group [lines, groups, 32]."""
+def _largest(single: UInt32[Array, "a b c"], alg: MxQuantAlg, axis: int) -> UInt32[Array, "rows columns"]:
+    """float32 words of the largest magnitude of each group, which is an axis of three."""
     magnitude = single & _ABS
     if alg == MxQuantAlg.OCP_MX_FP4_E2M1:
         # The largest bit pattern cut to bf16: a NaN is larger than infinity.
-        return _maximum(magnitude & _U32(0xFFFF0000))
+        return _maximum(magnitude & _U32(0xFFFF0000), axis)
     nan = magnitude > _INF
-    largest = _maximum(jnp.where(nan, _U32(0), magnitude))
+    largest = _maximum(jnp.where(nan, _U32(0), magnitude), axis)
     if alg == MxQuantAlg.NV_MX_FP4_E2M1:
-        return jnp.where(jnp.any(nan, axis=2), _NAN, largest)
+        return jnp.where(jnp.any(nan, axis=axis), _NAN, largest)
     return largest
 
 
-def _maximum(words: UInt32[Array, "lines groups 32"]) -> UInt32[Array, "lines groups"]:
-    maximum: Array = lax.reduce(words, _U32(0), lax.max, (2,))
+def _maximum(words: UInt32[Array, "a b c"], axis: int) -> UInt32[Array, "rows columns"]:
+    maximum: Array = lax.reduce(words, _U32(0), lax.max, (axis,))
     return maximum
 
 
@@ -194,14 +194,16 @@ def _scaled(single: UInt32[Array, "*#shape"], exponent: UInt32[Array, "*#shape"]
 
     CPUs take float32 subnormals for zeros: of such a word the fraction, as a whole number, is multiplied.
     """
-    magnitude = single & _ABS
+    # Not the expression of :func:`_largest`, whose result GPUs would keep beside the words for both.
+    sign = single & ~_ABS
+    magnitude = single ^ sign
     tiny = magnitude < _U32(1 << 23)
     fraction = lax.convert_element_type(lax.bitcast_convert_type(magnitude, np.int32), np.float32)
     number = jnp.where(tiny, fraction, lax.bitcast_convert_type(magnitude, np.float32))
     power = (_U32(254) - exponent) << _U32(23)
     low = jnp.where(exponent < _U32(254 - 149), power - _U32(149 << 23), _U32(0))
     product = number * lax.bitcast_convert_type(jnp.where(tiny, low, power), np.float32)
-    return lax.bitcast_convert_type(product, _U32) | (single & ~_ABS)
+    return lax.bitcast_convert_type(product, _U32) | sign
 
 
 def grouped_codes(
@@ -221,27 +223,28 @@ def grouped_codes(
     return codes, lax.convert_element_type(exponent, np.uint8)
 
 
-def _quantise(c: Context, words: UInt[Array, "lines elements"], alg: MxQuantAlg) -> _Groups:
-    """Words [lines, elements] of the source, grouped along the second axis."""
+def _quantise(c: Context, words: UInt[Array, "rows columns"], alg: MxQuantAlg, down: bool) -> _Groups:
+    """Codes of the words of a source, whose groups lie along its rows, or ``down`` its columns."""
     a, d = c.semantics.arithmetic(F32), c.dtype("src")
     assert not isinstance(a, Integer)
-    lines, elements = words.shape
-    single = bits.to_single(flush(c, words, d), d).reshape(lines, elements // GROUP, GROUP)
-    largest = _largest(single, alg)
+    (rows, columns), axis = words.shape, 1 if down else 2
+    shape = (rows // GROUP, GROUP, columns) if down else (rows, columns // GROUP, GROUP)
+    single = bits.to_single(flush(c, words, d), d).reshape(shape)
+    largest = _largest(single, alg, axis)
     exponent = _exponent(largest, alg)
     factor = _factor(exponent, largest)
     if alg == MxQuantAlg.OCP_MX_FP8_E4M3:
-        scaled = _scaled(single, exponent[:, :, None])
+        scaled = _scaled(single, lax.expand_dims(exponent, (axis,)))
     else:
         # 2^-127, the factor of a group with an infinity, is multiplied as 2^-126 and a half, since fast
         # numerics take a subnormal for zero. The codes of products below 2^-126 are zero in any case.
-        lowest = (exponent == _U32(254))[:, :, None]
-        power = a.decode(jnp.where(lowest, _U32(1 << 23), factor[:, :, None]))
+        lowest = lax.expand_dims(exponent == _U32(254), (axis,))
+        power = a.decode(jnp.where(lowest, _U32(1 << 23), lax.expand_dims(factor, (axis,))))
         half = a.decode(jnp.where(lowest, _U32(126 << 23), _U32(127 << 23)))
         scaled = flush(c, a.encode(a.mul(a.mul(a.decode(single), power), half)), F32)
     if d == BF16 and alg in FP4_ALGS:
         scaled = bits.bf16_to_f32(bits.f32_to_bf16(scaled))
-    codes = _encode(scaled, alg).reshape(lines, elements)
+    codes = _encode(scaled, alg).reshape(rows, columns)
     return _Groups(largest, lax.convert_element_type(exponent, np.uint8), factor, codes)
 
 
@@ -254,9 +257,8 @@ def _tquant_mx(c: Context, inputs: Inputs) -> Outputs:
     down = along_rows(c.attrs)
     v_row, v_col = sizes(src, region.lanes(inputs, "src"))
     words = irregular.source(c, inputs, "src")
-    blocks = _quantise(c, words.T if down else words, alg)
-    codes = blocks.codes.T if down else blocks.codes
-    groups = _count(c, v_row if down else v_col, blocks.exponent.shape[1])
+    blocks = _quantise(c, words, alg, down)
+    groups = _count(c, v_row if down else v_col, blocks.exponent.shape[0 if down else 1])
     rows, cols = (groups * np.int32(GROUP), v_col) if down else (v_row, groups * np.int32(GROUP))
     old = region.lanes(inputs, "dst").words
     if c.profile == "cpu_sim" and t.dtype.packed:
@@ -266,7 +268,7 @@ def _tquant_mx(c: Context, inputs: Inputs) -> Outputs:
     shape = t.rows, t.cols * t.dtype.numbers
     numbers = bits.unpack(old) if t.dtype.pair_of else old
     mask = (irregular.iota(shape, 0) < rows) & (irregular.iota(shape, 1) < cols)
-    numbers = jnp.where(mask, fit(codes, shape, np.uint8(0)), numbers)
+    numbers = jnp.where(mask, fit(blocks.codes, shape, np.uint8(0)), numbers)
     return {"dst": bits.pack(numbers) if t.dtype.pair_of else numbers, **results}
 
 
@@ -292,8 +294,8 @@ def _place_columns(c: Context, inputs: Inputs, blocks: _Groups, groups: Size, co
     """Group g of column j: exponent at (g, j), the others at element g * (columns) + j."""
     t, old = c.tile("exp"), region.lanes(inputs, "exp").words
     pitch = cols if c.profile == "cpu_sim" else jnp.asarray(np.int32(c.tile("src").cols))
-    results = {n: _store(c, inputs, n, w.T, pitch, (groups, cols)) for n, w in _converted(c, blocks)}
-    exponents, rows = blocks.exponent.T, groups
+    results = {n: _store(c, inputs, n, w, pitch, (groups, cols)) for n, w in _converted(c, blocks)}
+    exponents, rows = blocks.exponent, groups
     if c.attrs.get("interleave"):
         # The partner of a last valid group without one is zero.
         valid = irregular.iota(exponents.shape, 0) < groups
@@ -306,7 +308,7 @@ def _place_columns(c: Context, inputs: Inputs, blocks: _Groups, groups: Size, co
     return results | {"exp": jnp.where(mask, fit(exponents, t.shape, np.uint8(0)), old)}
 
 
-def _converted(c: Context, blocks: _Groups) -> list[tuple[str, UInt[Array, "lines groups"]]]:
+def _converted(c: Context, blocks: _Groups) -> list[tuple[str, UInt[Array, "rows columns"]]]:
     """Magnitudes and factors in the element types of their tiles."""
     pairs = (("max", blocks.largest), ("scaling", blocks.factor))
     return [(n, convert.cast(w, F32, c.dtype(n))) for n, w in pairs]
