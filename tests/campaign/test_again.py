@@ -19,7 +19,7 @@ from pto_jax.devices.machines import machine
 from pto_jax.errors import ExecutionError
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, generate
-from tests.campaign.row import ROW
+from tests.campaign.blocks import ROW
 
 
 @pytest.fixture(scope="module")
