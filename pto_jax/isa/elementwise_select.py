@@ -134,7 +134,7 @@ TSEL = tile_instruction(
         fixed_type("mask", READ_MASKS, ("cpu_sim", "a2a3", "a5"), "page tsel (mask encoding)"),
         *regions.mask_holds("mask", "dst", stream=True),
         fixed_type("tmp", ("i32", "u32", "f32"), ("a2a3",), DIALECT, since="2026-08"),
-        replace(elementwise.scratch_bytes("tmp", _start_of_mask, "the start of a mask"), breaks=None),
+        replace(elementwise.scratch_bytes(_start_of_mask, "the start of a mask"), breaks=None),
     ),
     decisions=(
         SCRATCH_OPTIONAL,
@@ -313,7 +313,7 @@ TCVT = tile_instruction(
         equal_valid(("src", "dst"), "page tcvt (common constraints)"),
         _saturation_effect,
         _rounding_effect,
-        elementwise.scratch_bytes("tmp", _narrowed_bytes, "the steps between the types", _little_for_steps),
+        elementwise.scratch_bytes(_narrowed_bytes, "the steps between the types", _little_for_steps),
     ),
     decisions=(
         SCRATCH_OPTIONAL,
