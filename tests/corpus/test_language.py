@@ -1,8 +1,7 @@
 """How much of the present language is read: samples, test programs and system tests of a checkout.
 
 PTO_CORPUS names a checkout of August 2026 or later. Files that are judged otherwise than their builds say
-stand in :data:`tests.corpus.test_language.REMAINING` with the reason; ``-s`` prints the others with the first
-message of each.
+stand in ``REMAINING`` with the reason; ``-s`` prints the others with the first message of each.
 """
 
 from __future__ import annotations
@@ -189,6 +188,8 @@ _SCALES = "f32 in a scaling tile: headers move one row of 64-bit words, the asse
 _EMPTY = "an empty valid region is legal in products of rows as of matrices: the assembler takes the latter"
 _PRODUCT = "mat tiles in a product, which the assembler rejects too"
 
+#: Files that are not judged as their builds say, each with its reason. Those whose first message says that
+#: they are not part of tile programs need none.
 REMAINING: dict[str, str] = {
     "accepting/mgather_mscatter_base_a3_emitc.pto": (
         "a scatter without coalesce: valid columns of its indices decide there, physical ones in the headers"

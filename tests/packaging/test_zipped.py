@@ -1,4 +1,4 @@
-"""The package imported from its wheel as it is, a zip archive: data of the package are read from there."""
+"""The package imported from its wheel, a zip archive; reading and printing need no array library."""
 
 from __future__ import annotations
 
@@ -50,3 +50,26 @@ def test_data_of_the_package_are_read_from_an_archive(archive: Path, tmp_path: P
         [sys.executable, "-c", _USE], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0 and "equal to NumPy" in done.stdout, done.stderr
+
+
+_CODE = """
+import sys
+from pto_jax.text import parse, print_program
+print_program(parse("%d = tadd %a, %b : !pto.tile<f32, 16, 16>"))
+print([m for m in ("jax", "jaxlib") if m in sys.modules])
+"""
+
+
+def loaded(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.mark.slow
+def test_jax_is_not_imported() -> None:
+    assert loaded(_CODE) == "[]"
+
+
+@pytest.mark.slow
+def test_the_check_sees_an_import() -> None:
+    assert loaded("import jax\n" + _CODE) != "[]"

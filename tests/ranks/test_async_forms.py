@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.ranks.protocols import compiled, put, read, text, values
-from tests.ranks.rank_texts import Text
+from tests.ranks.protocols import Text, compiled, put, read, text, values
 
 FLAT = "!pto.partition_tensor_view<64xf32>"
 SCRATCH = "!pto.tile_buf<vec, 1x256xi8>"

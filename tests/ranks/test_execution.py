@@ -12,6 +12,7 @@ import pytest
 
 import pto_jax as pto
 from tests.ranks.protocols import (
+    Text,
     all_gather,
     collective,
     compiled,
@@ -19,11 +20,11 @@ from tests.ranks.protocols import (
     members,
     read,
     reduce_scatter,
+    ring,
     text,
     values,
     where,
 )
-from tests.ranks.rank_texts import Text, ring
 
 RANKS = (2, 4, 8)
 SHAPE = (1, 64)

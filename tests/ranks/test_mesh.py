@@ -11,8 +11,7 @@ import pytest
 from jax.sharding import PartitionSpec
 
 from tests.ports import two_hosts
-from tests.ranks.protocols import PROTOCOLS, compiled, values
-from tests.ranks.rank_texts import ring
+from tests.ranks.protocols import PROTOCOLS, compiled, ring, values
 
 #: Protocols whose order is static.
 STATIC = [name for name in PROTOCOLS if name != "expert exchange"]

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from pto_jax.errors import DeadlockError
-from tests.ranks.protocols import ROW, barrier, compiled, put, read, text, values, where
-from tests.ranks.rank_texts import Text
+from tests.ranks.protocols import ROW, Text, barrier, compiled, put, read, text, values, where
 
 #: What a program does wrong, "" for nothing.
 Flaw = str

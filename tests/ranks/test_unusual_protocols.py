@@ -14,8 +14,7 @@ from jax.sharding import PartitionSpec
 
 from pto_jax.errors import DeadlockError
 from pto_jax.runtime.ranks import RankKernel
-from tests.ranks.protocols import ROW, compiled, put, text, values, where
-from tests.ranks.rank_texts import Text
+from tests.ranks.protocols import ROW, Text, compiled, put, text, values, where
 from tests.ranks.test_more_protocols import added, rows
 
 #: What a program does wrong, "" for nothing.

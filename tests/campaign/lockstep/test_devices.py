@@ -25,7 +25,7 @@ from pto_jax.generate.programs import Case
 from pto_jax.lockstep.stream import Runner
 from pto_jax.lockstep.tables import Table, Tables, small, table
 from tests.campaign.blocks import joined
-from tests.campaign.lockstep.decoded import decode
+from tests.campaign.lockstep.conftest import decode
 
 SEED = 3
 

@@ -24,7 +24,7 @@ from pto_jax.lowering.bits import x64
 from pto_jax.oracle.step import RULES
 from pto_jax.profiles import ProfileName
 from pto_jax.verifier.programs import verify_program
-from tests.campaign.lockstep.decoded import decode
+from tests.campaign.lockstep.conftest import decode
 
 SEED = 11
 INDEX = np.arange(2**40, 2**40 + 40, dtype=np.uint64)

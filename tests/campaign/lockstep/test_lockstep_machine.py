@@ -23,7 +23,7 @@ from pto_jax.lockstep.stream import Runner
 from pto_jax.lockstep.tables import SPAN, Table, Tables
 from pto_jax.lowering.lockstep import Programs
 from tests.campaign.blocks import joined
-from tests.campaign.lockstep.decoded import decode
+from tests.campaign.lockstep.conftest import decode
 
 SEED = 3
 
