@@ -1,7 +1,5 @@
 """Blocks of a campaign's cases as one, and a program that breaks a run-time rule on some inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from pto_jax.campaign.fuzz.batch import Batch, Tally

@@ -1,7 +1,5 @@
 """The interpreter in a second process gives what the first one gives, errors included."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections import Counter

@@ -1,7 +1,5 @@
 """Findings of ``pto-jax verify`` in the forms of other tools, and notes on versions of the language."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``pto-jax run`` and ``diff`` with other numbers of blocks, and ``step`` with kernels of a folder."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Every command that writes a file keeps the one that was there until the new one is complete."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Commands that write pictures."""
 
-from __future__ import annotations
-
 import json
 
 from tests.cli.conftest import TILE, Commands

@@ -1,7 +1,5 @@
 """The recorded list of constructs is that of the public programs; PTO_CORPUS names a checkout."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

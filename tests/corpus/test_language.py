@@ -4,8 +4,6 @@ PTO_CORPUS names a checkout of August 2026 or later. Files that are judged other
 stand in ``REMAINING`` with the reason; ``-s`` prints the others with the first message of each.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterator

@@ -7,8 +7,6 @@ Jitted and in the interpreter, with generated inputs, every fortieth kernel is e
 another number (1 for all, an hour on two cores); ``-s`` prints the table.
 """
 
-from __future__ import annotations
-
 import os
 from functools import cache
 from pathlib import Path

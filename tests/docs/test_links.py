@@ -1,7 +1,5 @@
 """Links of pages, of the sources and files of the site, and those to the glossary, lead somewhere."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Batches without elements, products without rows, columns or steps, reductions without valid lanes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import islice
 from typing import Any

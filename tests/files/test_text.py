@@ -1,7 +1,5 @@
 """Texts and JSON are read within bounds, and messages of errors are short whatever they speak of."""
 
-from __future__ import annotations
-
 import os
 import threading
 from pathlib import Path

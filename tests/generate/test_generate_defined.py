@@ -1,7 +1,5 @@
 """Programs of the preset ``defined`` give the same whatever undefined lanes hold."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Literal
 

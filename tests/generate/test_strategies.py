@@ -1,7 +1,5 @@
 """Strategies give legal programs, words of their type and tiles with valid regions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

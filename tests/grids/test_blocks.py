@@ -4,8 +4,6 @@ A seed makes the text of a launch: statements of every kind that reads or writes
 depend on the block, an argument or a number in memory, in every construct that a program has around them.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Arithmetic on the scalars of many blocks is that of the interpreter, lane by lane."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

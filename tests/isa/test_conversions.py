@@ -1,7 +1,5 @@
 """The conversion table of tcvt; conversions have as many valid numbers on both sides."""
 
-from __future__ import annotations
-
 import pytest
 
 from pto_jax import ir, isa

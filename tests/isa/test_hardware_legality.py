@@ -1,7 +1,5 @@
 """What the vendor's hardware tests have and headers assert against: legal on a2a3 and a5, with its values."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Where f16 rounds in taxpy, tfusedmuladd and trsqrt: as the vendor's hardware tests have it, by profile."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

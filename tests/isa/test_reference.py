@@ -1,7 +1,5 @@
 """The rendered instruction reference, and what pages say of values where readers would guess otherwise."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

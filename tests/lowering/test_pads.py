@@ -1,7 +1,5 @@
 """Pad values of loads and selections: what neither recorded cases nor random operands show."""
 
-from __future__ import annotations
-
 import jax.numpy as jnp
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Slices and windows at places that only execution knows: nothing is moved, nothing outside is written."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

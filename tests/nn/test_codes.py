@@ -1,7 +1,5 @@
 """Codes of whole arrays against the instructions tile by tile, also of arrays without elements."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """Integers at their limits, and comparisons of words, which agree with IEEE comparisons of their values."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Reciprocal square roots and sums of float16 without negative ones, as CPUs and GPUs compute them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

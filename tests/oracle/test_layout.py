@@ -1,7 +1,5 @@
 """Windows, pads and counts where no recorded vectors are; sources that are in the place of a destination."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

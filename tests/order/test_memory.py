@@ -1,7 +1,5 @@
 """Memory of functions over their lines; `races` and `memory` name errors of programs that are rejected."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

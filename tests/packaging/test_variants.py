@@ -1,7 +1,5 @@
 """Which variants of a test are of every run, and walks over tables."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any, cast
 

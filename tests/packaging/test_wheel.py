@@ -1,7 +1,5 @@
 """The wheel holds exactly the package's files, also when built from the sdist, and runs elsewhere."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The package imported from its wheel, a zip archive; reading and printing need no array library."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

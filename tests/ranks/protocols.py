@@ -1,7 +1,5 @@
 """Right protocols between ranks: each a program, its windows, and the number of ranks it is written for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Asynchronous copies in their forms: sessions beside each other, events in loops, branches and functions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Commands on several ranks: traces, breakpoints, states, undefined data, comparisons, refusals."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

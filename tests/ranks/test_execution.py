@@ -1,7 +1,5 @@
 """Programs on 2, 4 and 8 ranks: both engines give what NumPy gives, in every order."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Campaigns over files for several ranks: inputs, executors, mutants, planted errors, options."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """The interface for several ranks: arguments, windows, numbers of blocks, sequences, and the command."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ranks as a mesh axis: devices of one process, and two processes, give the bits of the leading axis."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

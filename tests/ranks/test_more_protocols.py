@@ -1,7 +1,5 @@
 """Further protocols on 2, 4 and 8 ranks with their results in NumPy, each beside wrong ones of its kind."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Unusual protocols on 2 to 8 ranks: three ways of execution, no finding, and the two lines of every flaw."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType

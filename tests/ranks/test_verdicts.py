@@ -1,7 +1,5 @@
 """Verdicts on executions of several ranks: right protocols are exact, wrong ones name both places."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeAlias
 

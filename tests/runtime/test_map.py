@@ -1,7 +1,5 @@
 """A kernel over any number of tiles: arrays, memory maps, iterators, chunk by chunk, on several hosts."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import zlib

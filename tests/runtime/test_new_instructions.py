@@ -1,7 +1,5 @@
 """Instructions that came with the language of August 2026, against NumPy, and second handles over tiles."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Windows whose sizes only execution knows are judged as those whose types say them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

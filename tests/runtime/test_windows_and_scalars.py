@@ -1,7 +1,5 @@
 """Windows whose sizes stand in the text, memrefs of unknown strides, and one-bit integers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Page pto.trowexpandadd, sections from the constraints to the examples: one test per requirement."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -3,8 +3,6 @@
 What needs the compiler for GPUs is the command itself.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Kernels and programs written for a GPU are executed here; a wrong one gives other results."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tokens of program text, and errors: the message, and the place it points at."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Spellings of indexed transfers and of accesses to single elements."""
 
-from __future__ import annotations
-
 import pytest
 
 from pto_jax import parse, verify

@@ -1,7 +1,5 @@
 """Operations with their own syntax, control flow and functions."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

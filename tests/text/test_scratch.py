@@ -1,7 +1,5 @@
 """Scratch behind a destination, and scratch that is said to be absent: read, printed and executed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Stores have one transaction per block; what is kept of a failure is a function of its block."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 from collections import Counter

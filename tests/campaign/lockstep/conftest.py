@@ -1,7 +1,5 @@
 """A table that compiles soon, and single programs of a table as cases."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

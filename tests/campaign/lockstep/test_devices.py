@@ -1,7 +1,5 @@
 """Programs that are made and executed as arrays, on devices."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace

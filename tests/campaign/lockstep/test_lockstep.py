@@ -1,7 +1,5 @@
 """Programs in lockstep: drawn alike everywhere, legal, and with the bits of every other way to execute."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The lockstep engine as a machine and as the executor of a campaign."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

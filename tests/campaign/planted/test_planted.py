@@ -5,8 +5,6 @@ definedness, as in every campaign with a device. Programs without the operation 
 with and without it, so that only the others are executed.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

@@ -1,7 +1,5 @@
 """ULP histograms lose nothing; the measured accuracy is that of right results and shows wrong ones."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

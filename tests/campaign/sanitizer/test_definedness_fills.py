@@ -1,7 +1,5 @@
 """No undefined bit is called defined, whatever fills it; the sanitizer as a machine of a campaign."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """A failure folder, and a copy of it that a test may spoil."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Failures of a machine with a planted defect on generated programs, each executed once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from copy import copy
 from functools import cache

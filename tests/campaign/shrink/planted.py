@@ -1,7 +1,5 @@
 """Machines with a defect in one instruction."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any

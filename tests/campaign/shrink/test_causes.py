@@ -1,7 +1,5 @@
 """Failures that one defect explains have one cause, named after the first operation that differs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Failure folders: what is in them, executing them again, and broken ones."""
 
-from __future__ import annotations
-
 import json
 from itertools import islice
 from pathlib import Path

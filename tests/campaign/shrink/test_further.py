@@ -1,7 +1,5 @@
 """Failures in folders made smaller, what they depend on, and what devices said."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """Failures shrink to the instruction at fault, or to the few operations they need."""
 
-from __future__ import annotations
-
 import statistics
 from collections import Counter
 from collections.abc import Iterator
