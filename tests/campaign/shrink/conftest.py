@@ -8,8 +8,7 @@ import pytest
 from pto_jax.cases.targets import Oracle
 from pto_jax.failures.folder import About, save
 from pto_jax.failures.search import Finding
-from tests.campaign.shrink.failures import failures
-from tests.campaign.shrink.planted import WRONG_ADDITION
+from tests.campaign.shrink.planted import WRONG_ADDITION, failures
 
 #: What code from a folder would make.
 MARKER = "executed"

@@ -18,12 +18,12 @@ from pto_jax.generate.selection import catalogue
 from pto_jax.ir import Op, TileType
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.verifier.programs import verify_program
-from tests.campaign.shrink.failures import failures
 from tests.campaign.shrink.planted import (
     WRONG_ADDITION,
     Altered,
     Defect,
     Planted,
+    failures,
     last_column,
     missing,
     next_number,
