@@ -3,8 +3,6 @@
 What the collection makes stays: nobody looks for garbage in it.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 from collections import defaultdict

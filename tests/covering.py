@@ -1,7 +1,5 @@
 """Samples that show what others do not."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
 
 from pto_jax.ir import PartitionViewType, ScalarType, TileType, VectorType

@@ -5,8 +5,6 @@ many instructions. A name counts that stands in the strings of a test, of the fu
 the tables of its modules that it uses.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from functools import cache

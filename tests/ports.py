@@ -1,7 +1,5 @@
 """Processes that meet through ``jax.distributed``, and ports for them."""
 
-from __future__ import annotations
-
 import os
 import random
 import socket

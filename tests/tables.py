@@ -1,7 +1,5 @@
 """Tests that walk a table: one test, where ``pytest.mark.parametrize`` makes one of every row."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable
 from functools import wraps

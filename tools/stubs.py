@@ -157,6 +157,21 @@ def _defined(name: str, listed: Sequence[str], overloads: Sequence[tuple[Sequenc
     return lines
 
 
+def _with_defaults(signatures: Iterable[tuple[str, ...]]) -> Iterator[list[str]]:
+    """Results with operands; those that have one operand more than others are these with a default for it."""
+    known = dict.fromkeys(signatures)
+    longer: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for signature in known:
+        longer.setdefault(signature[:-1], signature)
+    for signature in known:
+        if signature[:-1] not in known or longer[signature[:-1]] != signature:
+            joined, end = [*signature], longer.get(signature)
+            while end is not None:
+                joined.append(f"{end[-1]} = ...")
+                end = longer.get(end)
+            yield joined
+
+
 # -- functions on tiles and arrays ---------------------------------------------------------------------
 
 
@@ -164,10 +179,12 @@ def _op(instruction: isa.Instruction) -> Iterator[str]:
     """The function of an instruction on tiles: sources by position, all else by keyword."""
     keywords = ["dst: _Destination = ...", *_keywords(instruction, every_key=False)]
     overloads = []
-    for form in dict.fromkeys(op_functions.call_forms(instruction)):
-        sources = [f"{n}: {_source(instruction.operand(n))}" for n in form]
+    signatures = (
+        (_result(instruction, form), *(f"{n}: {_source(instruction.operand(n))}" for n in form))
+        for form in dict.fromkeys(op_functions.call_forms(instruction))
+    )
+    for result, *sources in _with_defaults(signatures):
         leading = [*sources, *(["/"] if sources else []), "*", *keywords]
-        result = _result(instruction, form)
         for checks, signature in (
             ("Literal[False] = ...", result),
             ("Literal[True]", f"tuple[{result}, Report]"),
@@ -203,13 +220,11 @@ def _built(python: str, name: str) -> Iterator[str]:
         yield f"def {python}(*args: Any, **kwargs: Any) -> Any: ..."
         yield from _intrinsic(python, instruction)
         return
-    overloads = []
-    for destinations, form in signatures(instruction):
-        for listed in dict.fromkeys(((*destinations, *form), form)):
-            operands = [f"{n}: {_operand(instruction.operand(n))}" for n in listed]
-            overloads.append(([*operands, *_star(instruction)], "Any"))
-    unique = list(dict.fromkeys((tuple(p), r) for p, r in overloads))
-    yield from _defined(python, _keywords(instruction, every_key=True), unique)
+    forms = (f for destinations, form in signatures(instruction) for f in ((*destinations, *form), form))
+    operands = (tuple(f"{n}: {_operand(instruction.operand(n))}" for n in form) for form in forms)
+    joined = _with_defaults(("Any", *listed) for listed in operands)
+    overloads = [([*listed, *_star(instruction)], result) for result, *listed in joined]
+    yield from _defined(python, _keywords(instruction, every_key=True), overloads)
     yield from _intrinsic(python, instruction)
 
 

@@ -73,12 +73,12 @@ def _parsed(text: str, what: str) -> ir.Type:
     return t
 
 
-def element(value: str | ir.DType, what: str = "element type") -> ir.DType:
+def element(value: str | ir.DType) -> ir.DType:
     """An element type by name; BuildError where there is none of the name."""
     try:
         return ir.dtype(value)
     except errors.ArgumentError as error:
-        fail(f"{what}: {error.got}", allowed=error.allowed, fix=error.fix)
+        fail(f"element type: {error.got}", allowed=error.allowed, fix=error.fix)
 
 
 @public

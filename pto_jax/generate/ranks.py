@@ -45,28 +45,28 @@ class Drawn:
     grid: int = 1
 
 
-def draw(rng: random.Random, *, mutant: bool = False, arch: str = "", rounds: int = _ROUNDS) -> Drawn:
+def draw(rng: random.Random, *, mutant: bool = False) -> Drawn:
     """A program by chance: the same with and without ``mutant``, but for what the mutant lacks."""
     choices = rng.getrandbits(64)
-    whole = _program(random.Random(choices), rounds, arch)
+    whole = _program(random.Random(choices))
     if not mutant:
         return whole.drawn()
     lost = random.Random(choices + 1).randrange(len(whole.needed))
-    return _program(random.Random(choices), rounds, arch, lost).drawn()
+    return _program(random.Random(choices), lost).drawn()
 
 
-def _program(rng: random.Random, rounds: int, arch: str, lost: int | None = None) -> _Program:
+def _program(rng: random.Random, lost: int | None = None) -> _Program:
     count, t = rng.choice((2, 2, 3, 4)), rng.choice(_DATA)
     pointers = {"x": t, "y": t, "s": "i32", "z": t, "ws": "i8", "ctx": "i64"}
     grid = rng.choice((1, 1, 1, 2))
-    k = Text(pointers, {"rank": "i32", **({_BLOCK: "i32"} if grid > 1 else {})}, arch, "ranks")
+    k = Text(pointers, {"rank": "i32", **({_BLOCK: "i32"} if grid > 1 else {})}, arch="", name="ranks")
     rows = rng.choice((1, 1, 2, 4))
     # Rows of tiles are whole blocks of 32 bytes.
     cols = rng.choice((1, 2, 3)) * {"f32": 8, "i32": 8, "f16": 16, "i16": 16, "i8": 32}[t]
     program = _Program(rng, k, count, t, (rows, cols), lost, grid)
     program.own = k.index("%rank")
     program.block = k.index(f"%{_BLOCK}") if grid > 1 else ""
-    for _ in range(rng.randint(1, rounds)):
+    for _ in range(rng.randint(1, _ROUNDS)):
         names = [n for n in PROTOCOLS if n not in _OF_ADDED or t in _ADDED]
         name = rng.choice(names)
         program.protocols.append(name)

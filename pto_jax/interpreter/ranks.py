@@ -100,10 +100,9 @@ class Meetings:
         self.counts[place, core] = self.counts.get((place, core), 0) + 1
         return self.counts[place, core]
 
-    def lacking(self, place: object, times: int, kind: str = "") -> tuple[tuple[int, str], ...]:
-        """The cores, of a kind or all, that have not come to a place so often."""
-        asked = [core for core in self.cores if not kind or core[1].startswith(kind)]
-        return tuple(core for core in asked if self.counts.get((place, core), 0) < times)
+    def lacking(self, place: object, times: int) -> tuple[tuple[int, str], ...]:
+        """The cores that have not come to a place so often."""
+        return tuple(core for core in self.cores if self.counts.get((place, core), 0) < times)
 
 
 @dataclass

@@ -66,9 +66,9 @@ class Default:
     acts: Acting = field(default=_itself, repr=False, compare=False)
 
 
-def new(after: str = "", source: str = DIALECT) -> Change:
+def new(after: str = "") -> Change:
     """The instruction came with the version of August 2026; ``after`` says what it is where that helps."""
-    return Change("2026-08", "new", "", after, source)
+    return Change("2026-08", "new", "", after, DIALECT)
 
 
 def removed(instead: str) -> Change:
@@ -76,11 +76,11 @@ def removed(instead: str) -> Change:
     return Change("2026-08", "removed", "", instead, DIALECT)
 
 
-def form(before: str, after: str, source: str = DIALECT) -> Change:
+def form(before: str, after: str) -> Change:
     """Operands, attributes or their spelling changed in August 2026."""
-    return Change("2026-08", "form", before, after, source)
+    return Change("2026-08", "form", before, after, DIALECT)
 
 
-def rule(before: str, after: str, source: str = DIALECT) -> Change:
+def rule(before: str, after: str) -> Change:
     """What is legal changed in August 2026."""
-    return Change("2026-08", "rule", before, after, source)
+    return Change("2026-08", "rule", before, after, DIALECT)

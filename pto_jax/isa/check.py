@@ -154,22 +154,6 @@ def _seen(operand: Operand, t: ir.Type) -> ir.Type | None:
     return t
 
 
-def run_time_rules(op: ir.Op, profile: profiles.Profile) -> tuple[Constraint, ...]:
-    """The constraints an engine has to evaluate on run-time valid sizes.
-
-    >>> from pto_jax.profiles import profile
-    >>> t = ir.Value("t", ir.TileType(ir.F32, 16, 16, v_row=None))
-    >>> [c.region.kind for c in run_time_rules(ir.Op("tcvt", (t,), (t,)), profile("a5"))]
-    ['equal-valid']
-    """
-    from . import find
-
-    instruction = find(op.name)
-    if instruction is None:
-        return ()
-    return tuple(c for c in instruction.constraints if c.region is not None and profile.name in c.profiles)
-
-
 def hidden_scratch(
     op: ir.Op, profile: profiles.Profile, valid: Mapping[str, Valid] = _NOTHING, bound: Bound | None = None
 ) -> Scratch | None:

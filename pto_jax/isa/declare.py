@@ -591,7 +591,7 @@ class Instruction:
         """Results of one operation share no bytes: nothing says which is written first."""
         tiles = [o.name for o in self.destinations if o.kind == "tile"]
         pairs = {(a.operand, other) for a in self.apart for other in a.others}
-        derived = all_apart(tiles, RESULTS_APART, PROFILE_NAMES) if self.syntax == "tile" else ()
+        derived = all_apart(tiles, RESULTS_APART) if self.syntax == "tile" else ()
         return tuple(a for a in derived if any((a.operand, other) not in pairs for other in a.others))
 
     def apart_on(self, profile: ProfileName) -> tuple[tuple[str, str, Apart], ...]:

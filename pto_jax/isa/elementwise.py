@@ -12,7 +12,7 @@ from .assembly import Assembly, segments
 from .declare import Contradiction, Decision, Implied, Instruction, Operand, Site
 from .rules import elementwise, typesets
 from .rules.constraints import HARDWARE, HEADERS, equal_valid, fixed_type, in_vec, non_empty, row_major
-from .rules.elementwise import scratch, scratch_bytes, valid_region
+from .rules.elementwise import region_of_dst, scratch, scratch_bytes
 from .rules.forbid import edit
 from .rules.typesets import HALVES, SIMULATED, STANDARD, pairs, table
 from .semantics import (
@@ -551,9 +551,8 @@ _FUSED_INSTRUCTIONS: tuple[Instruction, ...] = (
         table(STANDARD, HALVES, HALVES),
         extra=(
             fixed_type("tmp", ("u8", "i8"), ("a2a3",), "page tprelu (A2/A3 implementation checks)"),
-            scratch("tmp", _bits_of_rows, "a bit for each valid element of dst", HEADERS),
+            scratch(_bits_of_rows, "a bit for each valid element of dst", HEADERS),
             scratch_bytes(
-                "tmp",
                 _whole_bits,
                 "a row of whole blocks more than the valid rows of dst",
                 edit("tmp", lambda t: replace(t, rows=t.v_row or 0, cols=32, v_col=8)),
@@ -650,7 +649,7 @@ _FUSED_INSTRUCTIONS: tuple[Instruction, ...] = (
         type_vars=("D", "S"),
         extra=(
             fixed_type("tmp", ("i32",), HARDWARE, "page tadddeqrelu; headers"),
-            scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS, severity="warning"),
+            scratch(region_of_dst, "the valid region of dst", HEADERS, severity="warning"),
         ),
         decisions=(
             common.SCRATCH_OPTIONAL,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ..ir import I32, AttrValue, CmpMode, RoundMode, SaturationMode, Type
-from ..profiles import Profile
+from ..profiles import PROFILE_NAMES, Profile
 from . import assembly, declare, semantics
 from .changes import DIALECT, Default
 from .common import (
@@ -90,7 +90,7 @@ TCMP = tile_instruction(
     type_vars=("M", "T"),
     attributes=(CMP_MODE,),
     domain="src0",
-    extra=(equality_only, *regions.mask_receives("dst", "src0", ("cpu_sim", "a2a3", "a5"))),
+    extra=(equality_only, *regions.mask_receives(PROFILE_NAMES)),
     decisions=(
         MASK_TYPES,
         Decision(
@@ -132,9 +132,9 @@ TSEL = tile_instruction(
     placement=(in_vec(_SEL_OPERANDS), row_major((DST, SRC0, SRC1))),
     extra=(
         fixed_type("mask", READ_MASKS, ("cpu_sim", "a2a3", "a5"), "page tsel (mask encoding)"),
-        *regions.mask_holds("mask", "dst", stream=True),
+        *regions.mask_holds(stream=True),
         fixed_type("tmp", ("i32", "u32", "f32"), ("a2a3",), DIALECT, since="2026-08"),
-        replace(elementwise.scratch_bytes("tmp", _start_of_mask, "the start of a mask"), breaks=None),
+        replace(elementwise.scratch_bytes(_start_of_mask, "the start of a mask"), breaks=None),
     ),
     decisions=(
         SCRATCH_OPTIONAL,
@@ -313,7 +313,7 @@ TCVT = tile_instruction(
         equal_valid(("src", "dst"), "page tcvt (common constraints)"),
         _saturation_effect,
         _rounding_effect,
-        elementwise.scratch_bytes("tmp", _narrowed_bytes, "the steps between the types", _little_for_steps),
+        elementwise.scratch_bytes(_narrowed_bytes, "the steps between the types", _little_for_steps),
     ),
     decisions=(
         SCRATCH_OPTIONAL,

@@ -91,11 +91,11 @@ def _changed(program: Program, change: Callable[[Op], Op]) -> Program:
     return replace(program, functions=tuple(functions))
 
 
-def written_out(program: Program, language: Language = PRESENT) -> Program:
-    """A program whose operations say what those of a version do, implied where texts do not write it."""
+def written_out(program: Program) -> Program:
+    """A program whose operations say what those of a present text do, implied where it does not write it."""
 
     def written(op: Op) -> Op:
-        more = said(op.name, op.attrs, unwritten(language))
+        more = said(op.name, op.attrs, unwritten(PRESENT))
         attributes = tuple(sorted({**more, **op.attrs}.items())) if more else op.attributes
         return replace(op, attributes=attributes, implied=(*op.implied, *more))
 

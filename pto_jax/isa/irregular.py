@@ -71,7 +71,7 @@ _TCI = tile_instruction(
         single_row(("dst",)),
         plain(("dst",)),
         fixed_type("tmp", ("f32", "i32", "u32"), ("a2a3",), changes.DIALECT, since="2026-08"),
-        elementwise.scratch_bytes("tmp", _sequence_scratch, "the partial sequences"),
+        elementwise.scratch_bytes(_sequence_scratch, "the partial sequences"),
     ),
     decisions=(
         Decision(

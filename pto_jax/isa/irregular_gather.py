@@ -389,8 +389,8 @@ TGATHER = replace(
         *(replace(c, breaks=_with_tmp(c.breaks)) for c in regions.covers(("indices",), "dst") if c.breaks),
         _indices_with_tmp,
         elementwise.same_region("indices", ("a2a3",), _by_index),
-        same_as("tmp", "indices", ("a2a3",), changes.DIALECT, since="2026-08"),
-        elementwise.scratch_bytes("tmp", _gather_scratch, "comparison results", severity="warning"),
+        same_as("indices", ("a2a3",), changes.DIALECT, since="2026-08"),
+        elementwise.scratch_bytes(_gather_scratch, "comparison results", severity="warning"),
     ),
     decisions=(
         *INDEXED,

@@ -287,7 +287,7 @@ _MX_OPERANDS = (
 
 
 def _no_two_share(operands: tuple[Operand, ...]) -> tuple[Apart, ...]:
-    return all_apart([o.name for o in operands], "PTOAS memory planning (no-alias pairs)", PROFILE_NAMES)
+    return all_apart([o.name for o in operands], "PTOAS memory planning (no-alias pairs)")
 
 
 _REORDERED_EXPONENTS = Operand(

@@ -125,7 +125,7 @@ TSORT32 = common.tile_instruction(
     placement=(in_vec(_SORT_OPERANDS), plain(("dst", "src", "idx"))),
     extra=(
         fixed_type("idx", ("u32",), ("cpu_sim", "a2a3", "a5"), HEADERS),
-        same_as("tmp", "src", HARDWARE, HEADERS),
+        same_as("src", HARDWARE, HEADERS),
         _index_lanes,
         room("dst", _records, "the records of all valid elements of src", severity="warning"),
         replace(
@@ -136,7 +136,7 @@ TSORT32 = common.tile_instruction(
             severity="warning",
         ),
         _tail,
-        elementwise.scratch_bytes("tmp", elementwise.bytes_of("src"), "the bytes of src"),
+        elementwise.scratch_bytes(elementwise.bytes_of("src"), "the bytes of src"),
     ),
     decisions=(
         declare.Decision(
@@ -308,7 +308,7 @@ TMRGSORT = common.tile_instruction(
             invalid_if=absent("src1", edit("dst", lambda t: TileType(t.dtype, 1, 2 * t.cols))),
         ),
         _block_length,
-        elementwise.scratch_bytes("tmp", _merge_scratch, "all source lists, and dst", profiles=HARDWARE),
+        elementwise.scratch_bytes(_merge_scratch, "all source lists, and dst", profiles=HARDWARE),
     ),
     decisions=(
         declare.Decision(

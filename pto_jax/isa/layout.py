@@ -305,7 +305,7 @@ _MOVE = common.tile_instruction(
         _dense,
         _room("src"),
         _room("dst"),
-        elementwise.scratch_bytes("tmp", _scratch, "indices of boxes", one_block("tmp"), _A5),
+        elementwise.scratch_bytes(_scratch, "indices of boxes", one_block("tmp"), _A5),
         _no_modes,
     ),
     decisions=(

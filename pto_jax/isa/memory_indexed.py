@@ -10,6 +10,7 @@ from .common import SIMULATOR_VALUES, TYPES_BY_HEADER
 from .declare import Attribute, Constraint, Decision, Instruction, Operand, Phase
 from .rules import memory_indexed
 from .rules.constraints import HARDWARE, HEADERS, fixed_type, place, type_row
+from .rules.memory_indexed import VIEW
 from .rules.typesets import BYTE_FLOATS, FLOATS, INT32, INTS, SIMULATED, TypeTable, table
 from .samples.operations import Sample
 from .traits import Effect, Traits
@@ -24,8 +25,6 @@ _INDEXES = Operand(
     holds="positions",
     within="src",
 )
-#: The operand of the form that loads indices itself.
-VIEW = "index_view"
 _TO_VEC = (
     Operand("dst", "out", note="its valid region is what is loaded"),
     Operand("src", "in", "gm", note="the table"),
@@ -160,7 +159,7 @@ def _constraints(operands: tuple[Operand, ...], data: str, of: str) -> tuple[Con
         fixed_type("indexes", INTS, ("cpu_sim",), SIMULATOR_VALUES),
         fixed_type("indexes", ("i32", "u32"), HARDWARE, HEADERS),
         place(tuple(o for o in operands if o.name != "dst"), (ir.Loc.VEC,), profiles.PROFILE_NAMES),
-        *((memory_indexed.loaded_place(data, VIEW),) if data == "dst" else ()),
+        *((memory_indexed.loaded_place,) if data == "dst" else ()),
         memory_indexed.coalesce_given,
         memory_indexed.index_layout(data),
         memory_indexed.data_layout(data),
@@ -208,7 +207,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             _COALESCE,
             Attribute("gatherOob", ir.GatherOob, ir.GatherOob.UNDEFINED, "indices beyond the table"),
         ),
-        (*_constraints(_LOAD, "dst", "src"), memory_indexed.loaded_indexes(VIEW, "workspace")),
+        (*_constraints(_LOAD, "dst", "src"), memory_indexed.loaded_indexes),
         (("src", "indexes"), ("src", VIEW), ("src", VIEW, "workspace")),
         "dst",
         ir.Pipe.MTE2,

@@ -126,9 +126,8 @@ def _row_reduction(
             holds(("dst",), "rows"),
             equal_extent(("src", "dst"), "rows"),
             filled_source("cols"),
-            same_as("tmp", "src", ("a2a3",), HEADERS),
+            same_as("src", ("a2a3",), HEADERS),
             scratch(
-                "tmp",
                 _row_scratch,
                 "one 32-byte block, for floats in rows of more than 256 bytes that much for each row",
                 f"page {name} (temporary space); a2a3/TRowReduceOps.hpp",
@@ -244,7 +243,7 @@ _COLUMNS = (
         operands=(*_COLUMN_OPERANDS, replace(TMP, implied=Implied("src", HARDWARE, in_pairs))),
         attributes=(Attribute("isBinary", bool, False, "add in pairs through tmp instead of one by one"),),
         extra=(
-            same_as("tmp", "src", ("a2a3",), "page tcolsum (A2/A3 implementation checks)"),
+            same_as("src", ("a2a3",), "page tcolsum (A2/A3 implementation checks)"),
             *PAIR_SCRATCH,
         ),
         assembly=Assembly(inline=True),
@@ -351,7 +350,7 @@ _EXPANSIONS = (
         (
             no_boxes(("src",), HARDWARE),
             vector_room("src", "rows"),
-            equal_extent(("dst", "src"), "rows", HARDWARE, f"page trowexpand; {HEADERS}"),
+            equal_extent(("dst", "src"), "rows", f"page trowexpand; {HEADERS}"),
             replace(no_half(("src", "dst"), "PTOAS verifier"), profiles=HARDWARE),
             first_line_covers("src", "rows", SIMULATOR, "warning"),
         ),
@@ -368,7 +367,7 @@ _EXPANSIONS = (
         "dst(r, c) = src(0, c) for the valid lanes of dst.",
         (
             vector_room("src", "cols"),
-            equal_extent(("dst", "src"), "cols", HARDWARE, f"page tcolexpand; {HEADERS}"),
+            equal_extent(("dst", "src"), "cols", f"page tcolexpand; {HEADERS}"),
             first_line_covers("src", "cols", SIMULATOR, "warning"),
         ),
         _EMPTY_EXPANSION,

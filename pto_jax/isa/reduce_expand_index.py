@@ -154,7 +154,7 @@ def _positions(along: Along, extreme: Literal["max", "min"]) -> Instruction:
         )
         extra = (holds(("dst",), "rows"), equal_extent(("src", "dst", "dstVal"), "rows"))
         a2a3, a5 = ("f16", "f32", "i32", "i16"), ("f16", "bf16", "i16", "u16", "f32", "i32", "u32")
-        size = scratch("tmp", _stages, "the partial results of a row", f"page trowarg{extreme} (tmp)")
+        size = scratch(_stages, "the partial results of a row", f"page trowarg{extreme} (tmp)")
     else:
         placement = (
             in_vec(_TILES, PROFILE_NAMES),
@@ -164,7 +164,7 @@ def _positions(along: Along, extreme: Literal["max", "min"]) -> Instruction:
         extra = (holds(("dst",), "cols"), equal_extent(("src", "dst", "dstVal"), "cols"), _one_row)
         a2a3 = ("f16", "f32", "u16", "u32")
         a5 = ("i8", "u8", "i16", "u16", "i32", "u32", "f16", "f32")
-        size = scratch("tmp", _pairs_of_repeats, "the counters of a row", f"page tcolarg{extreme} (tmp)")
+        size = scratch(_pairs_of_repeats, "the counters of a row", f"page tcolarg{extreme} (tmp)")
     extent = COLUMN if along == "row" else ROW
     outs = tuple(replace(o, extent=extent) for o in _TILES[:2])
     return tile_instruction(
@@ -184,7 +184,7 @@ def _positions(along: Along, extreme: Literal["max", "min"]) -> Instruction:
             *extra,
             _index_type(along),
             filled_source("cols" if along == "row" else "rows", positions=True),
-            same_as("tmp", "src", ("a2a3",), HEADERS),
+            same_as("src", ("a2a3",), HEADERS),
             size,
         ),
         decisions=(WHOLE_SOURCE, _FIRST_POSITION, _EMPTY, _VALUE_FORM, SCRATCH_OPTIONAL),

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, TypedDict
 
 import numpy as np
 
-from ..profiles import ProfileName
+from ..profiles import PROFILE_NAMES, ProfileName
 from .assembly import Assembly
 from .changes import Change
 from .rules.typesets import FLOATS
@@ -61,10 +61,10 @@ class Apart:
         return f"{said} ({', '.join(self.profiles)}; {self.source})"
 
 
-def all_apart(names: Sequence[str], source: str, profiles: tuple[ProfileName, ...]) -> tuple[Apart, ...]:
-    """Operands of which no two share bytes."""
+def all_apart(names: Sequence[str], source: str) -> tuple[Apart, ...]:
+    """Operands of which no two share bytes, on every profile."""
     pairs = ((name, tuple(names[:i])) for i, name in enumerate(names) if i)
-    return tuple(Apart(name, others, source, profiles) for name, others in pairs)
+    return tuple(Apart(name, others, source, PROFILE_NAMES) for name, others in pairs)
 
 
 @dataclass(frozen=True)

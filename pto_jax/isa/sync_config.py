@@ -179,7 +179,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             summary,
             "Orders two pipes through a hardware flag.",
             (_SRC_PIPE, _DST_PIPE, _EVENT),
-            (required("src", "dst", "event"), event_range, two_pipes("pipes-differ", "src", "dst")),
+            (required("src", "dst", "event"), event_range, two_pipes),
             order=order,
         )
         for name, summary, order in (
@@ -193,7 +193,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             summary,
             "As the form with a constant identifier.",
             (_SRC_PIPE, _DST_PIPE),
-            (required("src", "dst"), two_pipes("pipes-differ", "src", "dst")),
+            (required("src", "dst"), two_pipes),
             (replace(_ID, optional=False),),
             (Shown({"id": NUMBER}, attrs={"src": Pipe.MTE2, "dst": Pipe.V}, constants={"id": (0,)}),),
             order=order,

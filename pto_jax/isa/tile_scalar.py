@@ -329,7 +329,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         type_vars=("M", "T"),
         attributes=(elementwise_select.CMP_MODE,),
         domain="src0",
-        extra=(elementwise_select.equality_only, *regions.mask_receives("dst", "src0", HARDWARE)),
+        extra=(elementwise_select.equality_only, *regions.mask_receives(HARDWARE)),
         decisions=(
             elementwise_select.MASK_TYPES,
             Decision(
@@ -356,7 +356,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         reads=("src",),
         extra=(
             fixed_type("mask", elementwise_select.READ_MASKS, PROFILE_NAMES, "page tsels (mask encoding)"),
-            *regions.mask_holds("mask", "dst", stream=False),
+            *regions.mask_holds(stream=False),
             *rules.SELECTION_SCRATCH,
         ),
         decisions=(

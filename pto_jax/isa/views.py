@@ -104,14 +104,14 @@ def _meant(site: Site, group: str) -> str | None:
     return f"{group} = [{', '.join(n for n in written if n)}]" if None not in written else None
 
 
-def _ranks(counted: str, result: str, groups: tuple[str, ...]) -> Constraint:
+def _ranks(counted: str, groups: tuple[str, ...]) -> Constraint:
     """Groups of numbers have one for each dimension of the view ``counted``."""
     statement = f"one of {', '.join(groups)} per dimension of {counted}, rank 1 to {MAX_RANK}"
 
     @_forbid("ranks", statement, fix=_meant)
     def rule(site: Site) -> Iterator[Finding]:
         got = len(site.op.group(groups[0]))
-        ranks = {n: len(d) for n in (result, counted) if (d := extents(site.types.get(n), got)) is not None}
+        ranks = {n: len(d) for n in ("result", counted) if (d := extents(site.types.get(n), got)) is not None}
         for view, rank in ranks.items():
             if not 1 <= rank <= MAX_RANK:
                 yield view, f"rank {rank}; allowed: 1 to {MAX_RANK}"
@@ -124,14 +124,14 @@ def _ranks(counted: str, result: str, groups: tuple[str, ...]) -> Constraint:
     return rule
 
 
-def _extents(result: str, group: str) -> Constraint:
+def _extents(group: str) -> Constraint:
     """Static extents of a type of their rank agree with constant operands; no extent is negative."""
     agree = f"{group} agree with the static extents of a type of the same rank"
 
     @_forbid("extents", agree, fix=_meant)
     def rule(site: Site) -> Iterator[Finding]:
         numbers = site.numbers(group)
-        dims = extents(site.types.get(result), len(numbers)) or ()
+        dims = extents(site.types.get("result"), len(numbers)) or ()
         if len(dims) != len(numbers):
             dims = (None,) * len(numbers)
         for i, (dim, value) in enumerate(zip(dims, numbers, strict=True)):
@@ -300,8 +300,8 @@ _OF_MEMORY: tuple[Instruction, ...] = (
         (
             one_element("ptr", "result", _SOURCES[1]),
             handles.whole_numbers("shape", "strides"),
-            _ranks("result", "result", ("shape", "strides")),
-            _extents("result", "shape"),
+            _ranks("result", ("shape", "strides")),
+            _extents("shape"),
             _layout_agrees,
         ),
         traits=Traits(alias=Alias("result", "ptr", "global")),
@@ -327,8 +327,8 @@ _OF_MEMORY: tuple[Instruction, ...] = (
         constraints=(
             one_element("view", "result", _SOURCES[1]),
             handles.whole_numbers("offsets", "sizes"),
-            _ranks("view", "result", ("offsets", "sizes")),
-            _extents("result", "sizes"),
+            _ranks("view", ("offsets", "sizes")),
+            _extents("sizes"),
             _window,
         ),
         decisions=(

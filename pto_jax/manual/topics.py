@@ -226,10 +226,6 @@ TYPES_TOPIC = Topic(
 _FRAGMENT = "%sum = tadd %a, %b : !pto.tile<f32, 16, 64>"
 
 
-def _operations(prefix: str) -> str:
-    return ", ".join(sorted(n for n in format_names() if n.startswith(prefix)))
-
-
 def _attribute_words() -> list[str]:
     return [f"{e.text(next(iter(e.cls)))}: {', '.join(e.word(m) for m in e.cls)}" for e in ENUMERATIONS]
 
@@ -269,7 +265,7 @@ GRAMMAR_TOPIC = Topic(
             "Scalars and control flow",
             [
                 "%c = arith.constant 16 : index, 1.0 : f32, 0x7F800000 : f32 (the bits), true.",
-                _operations("arith."),
+                ", ".join(sorted(n for n in format_names() if n.startswith("arith."))),
                 ", ".join(sorted(CONTROL)) + ", func.call",
             ],
         ),

@@ -55,7 +55,7 @@ def _quantise_groups(step: ShadowStep) -> None:
             codes[at] = origin_id
             flat = group * pitch + line if down else line * groups + group
             for name in ("max", "scaling"):
-                put_flat(marked, name, flat, _words(step, name, origin_id, 1))
+                put_flat(marked, name, flat, _word(step, name, origin_id))
             put_exponent(marked, 255 if origin_id else 0, (line, group), flat, down=down)
     _put_codes(step, codes, down=down)
 
@@ -74,9 +74,9 @@ def _put_codes(step: ShadowStep, codes: Array, *, down: bool) -> None:
     step.put(origins, origins.shape)
 
 
-def _words(step: ShadowStep, name: str, origin_id: Array, count: int) -> Array:
+def _word(step: ShadowStep, name: str, origin_id: Array) -> Array:
     d = step.dtype(name)
-    return np.full(count, all_bits(d) if origin_id else 0, d.word)
+    return np.full(1, all_bits(d) if origin_id else 0, d.word)
 
 
 @shadow_rule("tsort32")

@@ -65,7 +65,7 @@ def read_parts(reader: Reader, name: str, results: list[Mention], start: int) ->
     parts.types = reader.type_list()
     c.expect(Kind.ARROW)
     parts.result_types = reader.type_list()
-    _count(reader, parts, "operand", len(parts.operands), parts.types)
+    _count(reader, parts, len(parts.operands), parts.types)
     return parts
 
 
@@ -84,10 +84,10 @@ def _dictionary(reader: Reader, parts: Parts) -> None:
         parts.attributes.pop(name, None)
 
 
-def _count(reader: Reader, parts: Parts, what: str, expected: int, types: list[Type]) -> None:
+def _count(reader: Reader, parts: Parts, expected: int, types: list[Type]) -> None:
     if len(types) != expected:
         reader.cursor.fail_since(
-            parts.start, f"got {len(types)} type(s) for {expected} {what}(s) of {parts.name}"
+            parts.start, f"got {len(types)} type(s) for {expected} operand(s) of {parts.name}"
         )
 
 

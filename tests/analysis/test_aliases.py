@@ -1,7 +1,5 @@
 """Names that may stand for the same data: handles, addresses, regions and calls."""
 
-from __future__ import annotations
-
 import pytest
 
 from pto_jax.analysis.provenance import AliasClasses

@@ -1,7 +1,5 @@
 """What is folded before execution is what the scalars of the interpreter give."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """What is known of operands: across joins, loops and calls, and where nothing is."""
 
-from __future__ import annotations
-
 import pytest
 
 from pto_jax.analysis.addresses import Bytes

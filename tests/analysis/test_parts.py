@@ -1,7 +1,5 @@
 """Kernels whose text has a cube part and a vector part, and no entry."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What regions write, followed to the names around them."""
 
-from __future__ import annotations
-
 import pytest
 
 from pto_jax.analysis.provenance import Origin

@@ -1,7 +1,5 @@
 """Programs are read once: what is shared, what is bound, and what is wrong with it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import weakref

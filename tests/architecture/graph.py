@@ -1,7 +1,5 @@
 """What the modules of a tree import: every statement counts, also inside functions and type checks."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

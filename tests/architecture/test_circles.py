@@ -1,7 +1,5 @@
 """No import circles: of two modules at most one depends on the other, also lazily and for annotations."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable, Iterator
 from pathlib import Path

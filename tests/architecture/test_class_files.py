@@ -1,7 +1,5 @@
 """The rules of an instruction, or its handler, stand in the files of its family in every package."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module

@@ -5,8 +5,6 @@ Elsewhere a string that is an instruction's name, or a list of such names, is a 
 the wrong place. Docstrings, text in which names occur, and ``__all__`` are no such strings.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """No name that JAX keeps to itself is used: what is written here works with the JAX of tomorrow."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

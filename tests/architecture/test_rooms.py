@@ -1,7 +1,5 @@
 """The rooms of the house: what the package's top level holds, and which room may use which."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Sizes that can be read at once: functions of up to 40 lines, files of 60 lines and more, or a reason."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Wrong calls: the line of the Python file, what was found, what is allowed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The fixes of programs in Python are Python, and the program with the fix in its place is accepted."""
 
-from __future__ import annotations
-
 import linecache
 import re
 from itertools import count

@@ -1,7 +1,5 @@
 """Every declared instruction as a Python function: the operation of its samples, and back from text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

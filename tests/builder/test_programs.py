@@ -1,7 +1,5 @@
 """The same programs written as text and in Python are equal."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Unsigned numbers of a program: the arith dialect computes on signless integers, between casts."""
 
-from __future__ import annotations
-
 import operator
 import re
 import warnings

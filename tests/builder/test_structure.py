@@ -1,7 +1,5 @@
 """Functions, regions, names and sections of built programs."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """The interpreter in a second process gives what the first one gives, errors included."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections import Counter
@@ -19,7 +17,7 @@ from pto_jax.devices.machines import machine
 from pto_jax.errors import ExecutionError
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, generate
-from tests.campaign.row import ROW
+from tests.campaign.blocks import ROW
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """What executes traces: NumPy operation by operation, and XLA with and without optimisations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

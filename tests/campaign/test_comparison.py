@@ -1,7 +1,5 @@
 """Cases on two machines: agreement, and differences told with their place."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import pytest

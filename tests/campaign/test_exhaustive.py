@@ -1,7 +1,5 @@
 """Every input of an instruction with small sources: none is left out, and one wrong result is found."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

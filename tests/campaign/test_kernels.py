@@ -1,7 +1,5 @@
 """Programs as functions over pointers: they do the same, and devices are given nothing else."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path

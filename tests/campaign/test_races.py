@@ -1,7 +1,5 @@
 """The check of order as an executor of campaigns: programs that order their pipes, and mutants of them."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from pathlib import Path

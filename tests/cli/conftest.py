@@ -1,7 +1,5 @@
 """Commands in this process, with what they printed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

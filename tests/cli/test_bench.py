@@ -1,7 +1,5 @@
 """The programs that ``python -m benchmarks`` measures, and what the command line sets for JAX's cache."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

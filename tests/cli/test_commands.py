@@ -1,7 +1,5 @@
 """The commands end to end, in this process and once as a program of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

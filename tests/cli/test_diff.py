@@ -1,7 +1,5 @@
 """``pto-jax diff``: translation validation of a pass over a program."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path

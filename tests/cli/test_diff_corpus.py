@@ -1,7 +1,5 @@
 """``pto-jax diff`` on folders and on series of dumps, and what it says of them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What ``pto-jax doctor`` finds: of this installation, and of settings that break it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Commands take C++ that the assembler emitted; ``diff`` compares it with its source."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The calls in Python that pages of instructions show, and what they print."""
 
-from __future__ import annotations
-
 import doctest
 import io
 from contextlib import redirect_stdout

@@ -1,12 +1,13 @@
-"""``pto-jax run`` and ``diff`` with another number of blocks than a program is written for."""
+"""``pto-jax run`` and ``diff`` with other numbers of blocks, and ``step`` with kernels of a folder."""
 
-from __future__ import annotations
-
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+from tests.runner.test_runner import ADDED, SCALED, STEP, arrays
 
 NUMBERED = """\
 func.func @numbers(%y: !pto.ptr<f32>) attributes {pto.entry} {
@@ -63,3 +64,17 @@ def test_diff_compares_whole_launches(commands: Any, file: Path) -> None:
 def test_too_many_blocks_are_named_too(commands: Any, file: Path) -> None:
     assert commands("run", file, "--grid", 5) == 1
     assert "block 4 of 0 to 4 (grid=5) leaves view %v (argument y) of 4x8 elements" in commands.err
+
+
+def test_a_step_is_executed_and_its_buffers_are_written(commands: Any) -> None:
+    (commands.folder / "step/aiv").mkdir(parents=True)
+    for name, text in (("aiv/scaled.cpp", SCALED), ("added.pto", ADDED), ("launches.json", json.dumps(STEP))):
+        (commands.folder / "step" / name).write_text(text)
+    np.savez(commands.folder / "in.npz", **arrays())
+    options = ("--inputs", "in.npz", "--outputs", "out.npz", "--executor", "interpreter")
+    assert commands("step", "step", *options) == 0
+    assert "0: aiv/scaled.cpp, 2 blocks: writes h\n1: added.pto, 1 block: writes y" in commands.out
+    with np.load(commands.folder / "out.npz") as out:
+        assert sorted(out) == ["h", "x", "y"]
+        assert out["y"][0, 0] == np.float32(256) * np.float32(0.333333343) + np.float32(0.5)
+    assert commands("step", "nowhere", *options) == 2

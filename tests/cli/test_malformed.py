@@ -1,7 +1,5 @@
 """Hundreds of damaged programs: one clear finding with its place each, never a traceback."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What every command does for its users: examples in its help, colours on terminals only, completion."""
 
-from __future__ import annotations
-
 import argparse
 import io
 import re

@@ -1,7 +1,5 @@
 """Reading, converting and generating the arguments of ``pto-jax run``, without an engine."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any

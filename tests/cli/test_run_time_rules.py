@@ -4,8 +4,6 @@ Where eager execution, ``checks`` and the interpreter are tested on the same rul
 ``test_every_rule_is_tested_in_every_mode``.
 """
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``pto-jax run --sanitize``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the command line prints: no traceback, no steering characters, one line when printing fails."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal

@@ -1,7 +1,5 @@
 """``pto-jax run --trace``, ``--break``, ``--grid`` and ``--max-steps``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 A few cases of every instruction are of every run: ``tests/equality/test_instructions.py``.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

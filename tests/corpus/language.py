@@ -4,8 +4,6 @@ Test programs carry RUN lines; samples are built by a script whose rules stand h
 CMake files. A build is judged with the parser and the verifier alone.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

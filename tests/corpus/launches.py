@@ -4,8 +4,6 @@ A program is launched when an entry writes a buffer or prints. Arguments are ran
 program needs to do its whole work stand in a table here, and every i1 argument is tried both ways.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import zlib

@@ -6,8 +6,6 @@ of one that has imported the package, so that times hold everything but the impo
     PTO_CORPUS=CHECKOUT python -m tests.corpus.models [--every N] [--first K] [--only TEXT] [--seconds S]
 """
 
-from __future__ import annotations
-
 import argparse
 import multiprocessing
 import os

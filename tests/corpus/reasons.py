@@ -1,7 +1,5 @@
 """Whether a text is rejected for the reason that its test names, by what the assembler's messages say."""
 
-from __future__ import annotations
-
 import re
 
 from tests.corpus.language import Verdict

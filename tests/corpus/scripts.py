@@ -6,8 +6,6 @@ own arguments, by the rules of the checkout's generator: argument i is called v<
 generator's default values. The scripts run as they are, in a process of their own.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

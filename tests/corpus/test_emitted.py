@@ -1,7 +1,5 @@
 """Emitted C++ of a checkout: every kernel is read, printed as PTO text, read again, and verified."""
 
-from __future__ import annotations
-
 import os
 import random
 import time

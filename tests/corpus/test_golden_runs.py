@@ -6,8 +6,6 @@ script is run on its own profile and on the simulator's; the script's buffers, a
 there is one, judge the result.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path

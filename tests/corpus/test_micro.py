@@ -4,8 +4,6 @@ PTO_CORPUS names a checkout of August 2026 or later. A case is judged by its own
 threads are not executed, with an error that says so.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

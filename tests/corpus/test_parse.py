@@ -1,7 +1,5 @@
 """Public programs read and read back; PTO_CORPUS names a checkout that holds them."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

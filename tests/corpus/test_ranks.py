@@ -6,8 +6,6 @@ are experts: rows go where a table says, and what experts made of them comes bac
 what is computed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -11,8 +11,6 @@ result of separate tiles, which byte-exact storage does not give. It is compared
 interpreter only.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

@@ -5,8 +5,6 @@ to fail where its line says ``not`` or the text it looks for is an error. A prog
 expected to be accepted on the profile of its header.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Cycle models: the reference points, shapes as arrays, and what has no data."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Cost of whole programs: loops, branches, calls, pipes, and what is not known."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

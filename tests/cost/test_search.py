@@ -1,7 +1,5 @@
 """Programs ranked by cost, and search spaces by cost and error."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Every example of the site's pages is executed, page by page, each in a folder of its own."""
 
-from __future__ import annotations
-
 import os
 import re
 import runpy

@@ -1,7 +1,5 @@
 """The pages that are made when the site is built: one for each declaration, topic and command."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

@@ -1,14 +1,15 @@
-"""Links of the pages that are read without the site, and of the site's sources, lead somewhere."""
+"""Links of pages, of the sources and files of the site, and those to the glossary, lead somewhere."""
 
-from __future__ import annotations
-
+import importlib.util
 import re
 from pathlib import Path
+from types import ModuleType
 from urllib.parse import urlsplit
 
 import pytest
 
 from tests.docs.test_words import GENERATED
+from tools import site_check
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -53,3 +54,55 @@ def test_broken_links_are_found() -> None:
     assert broken(page, " ".join(f"[x]({target})" for target in wrong)) == wrong
     right = ["#run-it", "docs/index.md", "https://example.org/a#b", "CHANGELOG.md#changelog"]
     assert broken(page, " ".join(f"[x]({target})" for target in right)) == []
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def terms() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("terms", DOCS / "terms.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_terms_are_those_of_the_glossary(terms: ModuleType) -> None:
+    words = terms.words()
+    assert {"tile", "valid region", "profile", "event", "barrier", "ULP"} <= set(words)
+    assert words.index("valid region") < words.index("tile") and "program" not in words
+
+
+def test_the_first_use_in_prose_is_a_link(terms: ModuleType) -> None:
+    page = "# A tile\n\n```text\na tile\n```\n\nSee [tile](x.md), `tile`; a tile, tiles.\n\n| tile |\n"
+    assert terms.linked(page, ["tile"]) == page.replace("; a tile", "; a {term}`tile`")
+    assert terms.linked("profiles of pipelines", ["profile", "pipe"]) == (
+        "{term}`profiles <profile>` of pipelines"
+    )
+    assert terms.linked("the valid region of a tile", ["valid region", "tile"]) == (
+        "the {term}`valid region` of a {term}`tile`"
+    )
+
+
+def test_most_pages_have_links(terms: ModuleType) -> None:
+    pages = [*DOCS.glob("how-to/*.md"), *DOCS.glob("tutorials/*.md"), *DOCS.glob("explanation/*.md")]
+    texts = [terms.linked(p.read_text(), terms.words()) for p in pages]
+    assert sum("{term}`" in text for text in texts) >= len(pages) - 3
+
+
+def test_links_to_missing_files_and_anchors_are_noticed(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(
+        '<a href="b.html#here"></a><a href="https://x.org/y"></a><a href="#top"></a>'
+    )
+    (tmp_path / "b.html").write_text('<p id="here"></p><img src="none.svg"><a href="a.html#none"></a>')
+    assert sorted(site_check.broken_links(tmp_path)) == [
+        "a.html: #top leads nowhere",
+        "b.html: a.html#none leads nowhere",
+        "b.html: none.svg leads nowhere",
+    ]
+
+
+def test_without_a_site_nothing_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert site_check.main([str(tmp_path)]) == 2
+    assert "are needed" in capsys.readouterr().err

@@ -1,7 +1,5 @@
 """Notebooks are committed as they were executed: in order, with outputs, without errors and places."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

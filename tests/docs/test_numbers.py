@@ -1,7 +1,5 @@
 """Numbers of pages that are measured, counted or bounded are those of their sources, listed here."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable

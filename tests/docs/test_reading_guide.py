@@ -1,7 +1,5 @@
 """The files of the reading guide are those that an instruction passes through."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

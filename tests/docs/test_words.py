@@ -1,7 +1,5 @@
 """Pages, help and messages use the words of the glossary (docs/reference/glossary.md)."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 import json

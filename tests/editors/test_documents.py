@@ -1,7 +1,5 @@
 """What a language server answers about a text."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """Formatting, references, new names, outline, hints of types, and fixes as edits."""
 
-from __future__ import annotations
-
 import pytest
 
 import pto_jax as pto

@@ -1,7 +1,5 @@
 """Highlighting follows the reader: no text of the tree has an unknown token, and all tables are its own."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

@@ -1,7 +1,5 @@
 """The language server through its protocol, as an editor speaks it: in a process of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

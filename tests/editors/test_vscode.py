@@ -1,7 +1,5 @@
 """The extension for VS Code: its files fit the language server, the grammar and the package."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Where the accumulator of a product enters the sum: first on a2a3 and a5, last on cpu_sim."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,6 +1,4 @@
-"""Batches without elements, and products without rows, columns or steps, mapped or not."""
-
-from __future__ import annotations
+"""Batches without elements, products without rows, columns or steps, reductions without valid lanes."""
 
 from dataclasses import replace
 from itertools import islice
@@ -17,6 +15,7 @@ from pto_jax.isa.samples.operations import legal_samples, to_program
 from pto_jax.profiles import A5, PROFILES
 from pto_jax.runtime.kernel import Kernel, choices
 from pto_jax.testing.differential import arguments, computes, make_case
+from pto_jax.text.type_text import print_type
 
 PRODUCTS = [
     f"{base}{mx}{form}"
@@ -90,3 +89,26 @@ def test_a_batch_of_no_elements(name: str) -> None:
             none = jax.tree.map(lambda x: x[:0], arguments(case.given))
             for result in jax.tree.leaves(jax.vmap(lambda tiles, k=case.kernel: k(**tiles))(none)):
                 assert result.shape[0] == 0
+
+
+SIDE = 8
+NAMES = [f"t{a}{o}" for a in ("row", "col") for o in ("sum", "prod", "max", "min", "argmax")]
+
+
+@pytest.mark.variants(8)
+@pytest.mark.parametrize("profile", ["cpu_sim", "a5"])
+@pytest.mark.parametrize("name", [*NAMES, "tpairreducesum"])
+def test_engine_and_interpreter_agree(name: str, profile: str) -> None:
+    src = pto.TileType(pto.dtype("f32"), SIDE, SIDE, None, None)
+    dst = pto.TileType(pto.dtype("i32" if "arg" in name else "f32"), SIDE, SIDE, None, None)
+    program = pto.parse(f"pto.{name} ins(%s : {print_type(src)}) outs(%d : {print_type(dst)})")
+    kernel = pto.compile(program, profile=profile)
+    data = np.arange(SIDE * SIDE, dtype=np.float32).reshape(SIDE, SIDE) + 3
+    old = np.full((SIDE, SIDE), 9, dst.dtype.numpy)
+    for rows, cols in ((SIDE, 0), (0, SIDE), (0, 0), (3, 5)):
+        region = (rows, 1) if name.startswith("trow") else (1, cols)
+        region = (rows, cols) if name == "tpairreducesum" else region
+        out = kernel(pto.tile(data, valid=(rows, cols)), pto.tile(old, valid=region))["d"]
+        given = {"s": oracle.OracleTile(src, data, rows, cols), "d": oracle.OracleTile(dst, old, *region)}
+        expected = oracle.run(program, given, profile=profile)["d"].data
+        np.testing.assert_array_equal(np.asarray(out), expected, f"{rows}x{cols}")

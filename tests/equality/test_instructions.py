@@ -7,8 +7,6 @@ both; and a program of ``tests/programs`` that contains the instruction, with th
 Recordings and programs show errors that the engine and the interpreter have in common.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum

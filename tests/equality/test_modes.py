@@ -11,8 +11,6 @@ together, and a sample that traces to the same computation under several profile
 compared with the interpreter under each of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 Random bit patterns meet a NaN or an infinity in almost every sum; here rounding decides every lane.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

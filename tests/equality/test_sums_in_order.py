@@ -1,7 +1,5 @@
 """Products that float32 holds, added up in order in float32, against the fold in float64."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """The same bits from engine and interpreter for transfers of every layout, on batches of regions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

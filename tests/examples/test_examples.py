@@ -1,7 +1,5 @@
 """Every shipped example: accepted, run by its name, equal to the interpreter and close to NumPy."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A user's file of instructions: everything that built-in ones do, without a change anywhere else."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

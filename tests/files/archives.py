@@ -1,7 +1,5 @@
 """Archives that are no ``.npz`` files, or would take more than they give."""
 
-from __future__ import annotations
-
 import io
 import struct
 import zipfile

@@ -1,7 +1,5 @@
 """Reading ``.npz`` files: what NumPy writes comes back, everything else is one line and takes no memory."""
 
-from __future__ import annotations
-
 import os
 import tracemalloc
 from pathlib import Path

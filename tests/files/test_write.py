@@ -1,7 +1,5 @@
 """Writing: what was there stays until the new content is complete, links and permissions are kept."""
 
-from __future__ import annotations
-
 import os
 import resource
 import stat

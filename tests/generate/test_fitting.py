@@ -1,7 +1,5 @@
 """Integers that suit a program are found from what it does with them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Generated programs: the same everywhere, legal, and with everything in them that can be executed."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections import Counter

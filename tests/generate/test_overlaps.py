@@ -1,7 +1,5 @@
 """Programs that read and write one memory: what they have in them, and that all machines agree on them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace

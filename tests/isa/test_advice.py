@@ -1,7 +1,5 @@
 """The fixes that messages on tile types propose: each is text, and the text is accepted."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Every instruction of the documentation is declared, and says why where it is not executed."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

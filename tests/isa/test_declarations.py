@@ -1,7 +1,5 @@
 """What the declarations say: coverage of the recorded vectors, overloads, texts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Legality of data that leaves an accumulator or crosses between buffers."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import pytest

@@ -1,7 +1,5 @@
 """Pipes, communication and configuration: what the text says, what is rejected, what is not executed."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

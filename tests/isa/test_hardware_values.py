@@ -4,8 +4,6 @@ The expectations are written in NumPy here; every one holds in compiled and eage
 interpreter, and what the simulator does is asked beside it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

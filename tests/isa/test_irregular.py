@@ -1,7 +1,5 @@
 """Which irregular instructions are legal: recorded cases, overloads, and what the messages say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Spellings and rules of the rearranging instructions."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import pytest

@@ -1,7 +1,5 @@
 """Accepted and rejected operations generated from the declarations."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Which products are legal: recorded cases, places, layouts and shapes, and what the messages say."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Rules on pipes that span operations and functions: both ends, their buffers, and handles."""
 
-from __future__ import annotations
-
 import pytest
 
 import pto_jax as pto

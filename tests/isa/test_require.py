@@ -1,7 +1,5 @@
 """Rules of one expression: what they check, say, test on run-time sizes and break."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Facts on numbers, held against the interpreter, which knows none of them."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """Traits: what declarations say of effects, handles and order holds for their operands, and in execution."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

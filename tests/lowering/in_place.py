@@ -1,7 +1,5 @@
 """Random programs that load and store overlapping windows of one buffer, and tiles that share bytes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import ml_dtypes

@@ -1,7 +1,5 @@
 """Block scales: exponents in boxes of boxes, and 4-bit codes in pairs, in both executors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

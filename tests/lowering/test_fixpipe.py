@@ -1,7 +1,5 @@
 """Quantisation of accumulators under vmap, and their stores next to the interpreter."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

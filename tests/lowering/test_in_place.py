@@ -1,7 +1,5 @@
 """No compiled kernel reads what it has just overwritten (https://github.com/openxla/xla/issues/49176)."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Irregular instructions: what neither recorded cases nor random operands show."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """Tiles whose valid regions are known in advance are computed without what is around it, which stays."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Products in the engine: order and rounding of the sums, XLA's product behind its checks, valid sizes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Indexed transfers: the engine and the interpreter on tables, modes and orders that samples do not have."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

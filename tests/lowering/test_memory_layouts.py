@@ -1,7 +1,5 @@
 """Placement of transfers in global memory: every layout, static and run-time windows, batches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Any

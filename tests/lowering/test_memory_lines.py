@@ -1,7 +1,5 @@
 """Windows of lines whose beginnings only execution knows, and what XLA makes of transfers."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Merging of record lists: the stable order where they descend, step by step where they do not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """Each name of JAX's interface for extensions does what the package needs of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

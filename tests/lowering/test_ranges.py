@@ -1,7 +1,5 @@
 """Ranges of scalars hold every value that an operation can give, and tell which addresses need care."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

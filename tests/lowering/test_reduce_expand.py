@@ -1,7 +1,5 @@
 """Reductions and expansions in JAX: order, roundings, NaN and zeros under every transformation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

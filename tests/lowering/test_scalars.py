@@ -1,7 +1,5 @@
 """Operations of ``arith`` on numbers that only execution knows: those of the interpreter, bit by bit."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from itertools import product

@@ -1,6 +1,4 @@
-"""Slices at run-time places are never moved: what is outside reads zero and is not written."""
-
-from __future__ import annotations
+"""Slices and windows at places that only execution knows: nothing is moved, nothing outside is written."""
 
 from functools import cache
 from typing import Any
@@ -9,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import pto_jax as pto
 from pto_jax.interpreter import Scalar, TileRef
@@ -81,3 +80,76 @@ def test_a_constant_window_is_a_slice() -> None:
     taken, put = apply(whole, whole[:2, :3], 2, 3)
     np.testing.assert_array_equal(taken, whole[2:, 3:])
     np.testing.assert_array_equal(put[2:, 3:], whole[:2, :3])
+
+
+#: Row and column offsets: inside, reaching over the end, starting at and beyond it, negative.
+OFFSETS = ((0, 0), (1, 2), (3, 7), (4, 0), (0, 8), (2, 1000), (-1, 3))
+
+
+def window(
+    name: str, small: tuple[int, int], large: NDArray[np.int32], other: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """The results over all offsets, ``large`` being the tile the window lies in."""
+    r, c = large.shape
+    src, dst = ((r, c), small) if name == "textract" else (small, (r, c))
+    program = pto.parse(
+        f"pto.{name} ins(%src, %r, %c : !pto.tile<{src[0]}x{src[1]}xi32>, index, index) "
+        f"outs(%dst : !pto.tile<{dst[0]}x{dst[1]}xi32>)"
+    )
+    kernel = pto.compile(program, profile="cpu_sim")
+    given: dict[str, Any] = (
+        {"src": large, "dst": other} if name == "textract" else {"src": other, "dst": large}
+    )
+
+    def run(row: jax.Array, col: jax.Array) -> jax.Array:
+        found: jax.Array = kernel(**given, r=row, c=col)["dst"].array
+        return found
+
+    rows, cols = (jnp.asarray([o[axis] for o in OFFSETS], jnp.int32) for axis in (0, 1))
+    return np.asarray(jax.jit(jax.vmap(run))(rows, cols))
+
+
+def _outside(row: int, col: int) -> bool:
+    return not (0 <= row < 4 and 0 <= col < 8)
+
+
+def test_an_extracted_window_reads_ones_beyond_its_source() -> None:
+    source = np.arange(32, dtype=np.int32).reshape(4, 8)
+    found = window("textract", (2, 8), source, np.zeros((2, 8), np.int32))
+    padded = np.pad(source, ((0, 2), (0, 8)), constant_values=-1)
+    for (row, col), got in zip(OFFSETS, found, strict=True):
+        expected = np.full((2, 8), -1) if _outside(row, col) else padded[row : row + 2, col : col + 8]
+        np.testing.assert_array_equal(got, expected)
+
+
+def test_an_inserted_window_is_cut_at_the_end_of_its_destination() -> None:
+    small, large = -np.arange(1, 17, dtype=np.int32).reshape(2, 8), np.zeros((4, 8), np.int32)
+    found = window("tinsert", (2, 8), large, small)
+    for (row, col), got in zip(OFFSETS, found, strict=True):
+        expected = np.zeros((6, 16), np.int32)
+        if not _outside(row, col):
+            expected[row : row + 2, col : col + 8] = small
+        np.testing.assert_array_equal(got, expected[:4, :8])
+
+
+def test_a_window_takes_the_parameter_words_of_its_columns() -> None:
+    """Each column is shifted by a distance of its own; the place of the window is only known at run time."""
+    program = pto.parse(
+        "pto.textract_fp ins(%src, %fp, %r, %c : !pto.tile<4x32xi32>, "
+        "!pto.tile<loc=scaling, 1x32xui64>, index, index) outs(%dst : !pto.tile<2x16xi16>)"
+    )
+    kernel = pto.compile(program, profile="cpu_sim")
+    source = np.random.default_rng(1).integers(-(2**31), 2**31, (4, 32), dtype=np.int64).astype(np.int32)
+    shifts = np.arange(32, dtype=np.uint64) % np.uint64(16)
+    rows, cols = np.array([0, 1, 2], np.int32), np.array([0, 7, 16], np.int32)
+
+    def run(row: jax.Array, col: jax.Array) -> jax.Array:
+        given: dict[str, Any] = {"src": source, "fp": (shifts << np.uint64(32))[None], "r": row, "c": col}
+        found: jax.Array = kernel(**given, dst=np.zeros((2, 16), np.int16))["dst"].array
+        return found
+
+    shifted = (source >> (shifts.astype(np.int32) + 1)).astype(np.int16)
+    for row, col, got in zip(
+        rows, cols, np.asarray(jax.vmap(run)(jnp.asarray(rows), jnp.asarray(cols))), strict=True
+    ):
+        np.testing.assert_array_equal(got, shifted[row : row + 2, col : col + 16])

@@ -1,7 +1,5 @@
 """Rows that are sorted in blocks and merged: the engine finds the greatest records at once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

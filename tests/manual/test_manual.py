@@ -1,7 +1,5 @@
 """The manual: every program on its pages is accepted, and every name is found or corrected."""
 
-from __future__ import annotations
-
 import json
 import re
 from functools import partial

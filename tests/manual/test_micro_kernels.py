@@ -1,7 +1,5 @@
 """Kernels on the pages of micro-operations: they are legal, and print what the pages show."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

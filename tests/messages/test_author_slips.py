@@ -1,7 +1,5 @@
 """Slips in kernels written in Python: each is one error at its line, and its fix passes when it is pasted."""
 
-from __future__ import annotations
-
 import contextlib
 import linecache
 import re

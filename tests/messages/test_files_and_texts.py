@@ -1,7 +1,5 @@
 """Wrong files, wrong options and words of other languages: one message with a fix that works when pasted."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Mistakes of authors of kernels in Python: one error at their line, with a fix that works when pasted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

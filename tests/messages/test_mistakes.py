@@ -1,7 +1,5 @@
 """Mistakes of users: what the message says, and that the fix that it ends with works where it is pasted."""
 
-from __future__ import annotations
-
 import linecache
 import re
 import sys

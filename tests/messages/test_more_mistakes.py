@@ -1,7 +1,5 @@
 """Mistakes of newcomers in calls, texts and types: the fix of each message works where it is pasted."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Callable

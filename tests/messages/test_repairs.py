@@ -1,7 +1,5 @@
 """Operations that break a rule: the line that the message proposes is legal where it is pasted."""
 
-from __future__ import annotations
-
 import linecache
 import re
 import warnings

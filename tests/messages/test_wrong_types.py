@@ -1,7 +1,5 @@
 """Values of wrong types where a program, a file, a number or an array belongs: one error that names them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

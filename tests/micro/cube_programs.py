@@ -1,7 +1,5 @@
 """Kernels of the cube unit line by line: numbers and pointers are declared where they are used."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

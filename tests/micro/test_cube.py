@@ -1,7 +1,5 @@
 """The cube unit against formulas on matrices: products, staging and loads of every form, definedness."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Stores of accumulators against formulas on matrices: quantisation, ReLU, clip, layouts, two cores."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

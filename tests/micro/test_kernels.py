@@ -1,7 +1,5 @@
 """Kernels as a user writes them from the public pages, against NumPy: alone, compiled, in a batch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

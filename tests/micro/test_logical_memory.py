@@ -4,8 +4,6 @@ Each form is executed at a constant address with a constant stride, which the co
 slices, and where only execution knows both.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

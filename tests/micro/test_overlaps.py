@@ -1,7 +1,5 @@
 """Destinations that overlap: writes follow one order, on every executor."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

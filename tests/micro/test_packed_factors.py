@@ -1,7 +1,5 @@
 """Products of factors with two 4-bit numbers in a byte."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """Streams, masks, special registers, logical memory and sorted lists, one row for each operation."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Strides, starts and addresses of the cube unit that only execution knows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """Registers in the memory of tiles: a load or a store goes on behind a tile, into the next one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

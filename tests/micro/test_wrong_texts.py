@@ -1,11 +1,15 @@
-"""Wrong texts of micro-operations: each is refused where it is wrong, with what is allowed."""
+"""Wrong texts of micro-operations are refused where they are wrong; memrefs in the place of pointers."""
 
 from pathlib import Path
 from typing import NamedTuple
 
+import jax
+import numpy as np
 import pytest
 
 import pto_jax as pto
+from tests.micro.cube_programs import Kernel, matrix
+from tests.micro.programs import executed, kernel
 
 HEAD = """module attributes {pto.target_arch = "a5", pto.kernel_kind = #pto.kernel_kind<vector>} {
   func.func @k(%x: !pto.ptr<f32, gm>) attributes {pto.kernel} {
@@ -65,3 +69,54 @@ def test_a_wrong_text_is_an_error_where_it_is_wrong(name: str) -> None:
 def test_there_are_wrong_texts_of_every_kind() -> None:
     assert len(WRONG) >= 200
     assert sum(bool(w.line) for w in WRONG.values()) >= 190
+
+
+TILE = "!pto.tile_buf<vec, 4x16xf32>"
+MEMREFS = (
+    "memref<4x16xf32, #pto.address_space<vec>>",
+    "memref<64xf32, strided<[1]>, #pto.address_space<vec>>",
+)
+
+
+@pytest.mark.parametrize("memref", MEMREFS)
+def test_the_address_of_a_tile_may_be_a_memref(memref: str) -> None:
+    body = f"""
+      %m = pto.pset_b32 "PAT_ALL" : !pto.mask<b32>
+      %p = pto.tile_buf_addr %t : {TILE} -> {memref}
+      %v = pto.vlds %p[%c0] : {memref} -> !pto.vreg<64xf32>
+      %w = pto.vadd %v, %v, %m : !pto.vreg<64xf32>, !pto.vreg<64xf32>, !pto.mask<b32> -> !pto.vreg<64xf32>
+      pto.vsts %w, %p[%c0], %m : !pto.vreg<64xf32>, {memref}, !pto.mask<b32>"""
+    text = kernel(body, {"x": "f32"}, f"    %t = pto.alloc_tile addr = %zero : {TILE}")
+    x = np.arange(1024, dtype=np.float32)
+    after = executed(text, {"x": x}, everywhere=True)["x"]
+    np.testing.assert_array_equal(after, np.where(np.arange(1024) < 64, 2 * x, x))
+
+
+def with_memrefs(text: str, element: str) -> str:
+    """The text with memrefs of a global buffer in the place of pointers."""
+    return text.replace(f"!pto.ptr<{element}, gm>", f"memref<?x{element}, #pto.address_space<gm>>")
+
+
+def test_transfers_of_memrefs_are_those_of_pointers() -> None:
+    body = """
+      %m = pto.pset_b32 "PAT_ALL" : !pto.mask<b32>
+      %v = pto.vlds %x_ub[%c64] : !pto.ptr<f32, ub> -> !pto.vreg<64xf32>
+      pto.vsts %v, %x_ub[%c0], %m : !pto.vreg<64xf32>, !pto.ptr<f32, ub>, !pto.mask<b32>"""
+    text, x = kernel(body, {"x": "f32"}), np.arange(1024, dtype=np.float32)
+    results = [executed(t, {"x": x}, everywhere=True)["x"] for t in (text, with_memrefs(text, "f32"))]
+    assert results[0].tobytes() == results[1].tobytes() != x.tobytes()
+
+
+def test_the_cube_unit_takes_memrefs() -> None:
+    sizes, unit = (16, 16, 32), Kernel({"a": "f16", "b": "f16", "y": "f32"})
+    sums = unit.product("mad", *unit.factors("a", "b", sizes), sizes)
+    unit.store(sums, unit.gm("y"), sizes[:2])
+    program = pto.parse(with_memrefs(with_memrefs(unit.text, "f16"), "f32"))
+    assert "memref" in str(program)
+    pto.verify(program, raise_on_error=True)
+    a, b = matrix("f16", (16, 32)), matrix("f16", (16, 32))
+    want = a.astype(np.float32) @ b.astype(np.float32).T
+    arrays = {"a": a.ravel(), "b": b.ravel(), "y": np.zeros(256, np.float32)}
+    for run in (lambda **given: pto.oracle.run(program, given), jax.jit(pto.compile(program))):
+        found = run(**arrays)["y"]
+        np.testing.assert_array_equal(np.asarray(found).reshape(16, 16), want)

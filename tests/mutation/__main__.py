@@ -1,7 +1,5 @@
 """Prints what the campaign makes of every mutant, or chooses its cases."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

@@ -5,8 +5,6 @@ mutant; ``python -m tests.mutation --select`` chooses the cases anew, which is d
 other programs (its ``VERSION``) or when mutants come and go.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The lowering's functions and their code: replaced in place, and watched statement by statement."""
 
-from __future__ import annotations
-
 import ast
 import gc
 import importlib

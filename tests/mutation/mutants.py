@@ -5,8 +5,6 @@ changes get the code of the edited tree in place, so that whoever holds one of t
 nothing is imported twice.
 """
 
-from __future__ import annotations
-
 import ast
 import copy
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The campaign notices every wrong spot that is put into the lowering."""
 
-from __future__ import annotations
-
 import pytest
 
 from pto_jax.ir import F32

@@ -1,7 +1,5 @@
 """Quantised layers in NumPy, written from the documentation of the formats alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

@@ -1,7 +1,5 @@
 """Layers and scales of arrays whose sharding over explicit mesh axes is part of their type."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The shipped examples train a quantised layer in other libraries."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 

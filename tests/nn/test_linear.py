@@ -1,7 +1,5 @@
 """Layers: values against NumPy bit by bit, gradients of the product, any size and batch."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

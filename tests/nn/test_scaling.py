@@ -1,7 +1,5 @@
 """Scaled sums in float32 against the instructions, where exponents are ordinary and where they are not."""
 
-from __future__ import annotations
-
 from functools import cache, partial
 from typing import Any
 

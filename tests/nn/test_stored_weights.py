@@ -1,7 +1,5 @@
 """Weights that are stored as codes: values, gradients, symbolic batches and files."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -5,8 +5,6 @@ and small programs are traced, and what contradicts an annotation is printed. ``
 ``--change`` gives a module of the lowering, a text of it, and what to read instead.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import functools

@@ -1,7 +1,5 @@
 """Exact means exact: what compiled code has lost is seen by executing it, whatever made it so."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

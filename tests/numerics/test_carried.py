@@ -1,7 +1,5 @@
 """Values that are carried from instruction to instruction instead of their words."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 import pytest

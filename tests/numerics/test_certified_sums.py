@@ -1,7 +1,5 @@
 """Ordered float32 sums, computed in float32 where a certificate says that no sum is subnormal."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -3,8 +3,6 @@
 A sum with a constant zero, for one, is replaced by the other operand although -0 + +0 is +0.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,8 +1,6 @@
 """``tcvt`` against conversions written down here, on every code of the 16-bit formats, and on 2^18 random
 f32 numbers and all kinds of ties in every rounding mode."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -4,8 +4,6 @@ Every test that guards against an optimisation of XLA has a twin which shows tha
 fails on the same data, so that the test would notice if it stopped testing anything.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

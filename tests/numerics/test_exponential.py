@@ -1,7 +1,5 @@
 """exp of exact numerics: rounded to float32 it is the correctly rounded one, wherever that was compared."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -3,8 +3,6 @@
 The results here are neither near each other nor subnormal, so fast and exact ones agree but for roundings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Every instruction on floats directly after a multiplication whose results are subnormal, and before
 another one, all in one kernel inside the user's jit: neighbours that XLA would like to fuse."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from typing import Any

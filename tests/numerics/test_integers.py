@@ -1,7 +1,7 @@
-"""Integers: wrapping, division by zero, the smallest number divided by -1, shifts, 64 bits."""
+"""Integers at their limits, and comparisons of words, which agree with IEEE comparisons of their values."""
 
-from __future__ import annotations
-
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 import pto_jax as pto
 from pto_jax import isa, ops
+from pto_jax.ir import BF16, F16, F32, CmpMode, DType
+from pto_jax.lowering.bits import x64
+from pto_jax.lowering.numerics import ExactFloat
 
 TYPES = ["i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"]
 
@@ -96,3 +99,37 @@ def test_shift_counts_are_taken_modulo_the_promoted_width(d: str, jit: bool) -> 
     if d in types_of("tshl"):
         assert (run("tshl", x, counts, jit=jit) == left).all()
         assert (run("tshr", x, counts, jit=jit) == right).all()
+
+
+_VALUES: dict[CmpMode, Callable[[Any, Any], Any]] = {
+    CmpMode.EQ: operator.eq,
+    CmpMode.NE: operator.ne,
+    CmpMode.LT: operator.lt,
+    CmpMode.LE: operator.le,
+    CmpMode.GT: operator.gt,
+    CmpMode.GE: operator.ge,
+}
+
+
+def _special_words(d: DType) -> np.ndarray:
+    """Zeros, the subnormals' and normals' limits, infinities and NaNs of both signs."""
+    infinity = ((1 << d.exponent) - 1) << d.mantissa
+    normal = 1 << d.mantissa
+    codes = [0, 1, 2, normal - 1, normal, normal + 1, infinity - 1, infinity, infinity + 1]
+    codes += [(1 << (d.bits - 1)) - 1, infinity | normal >> 1]
+    return np.array([c | s << (d.bits - 1) for c in codes for s in (0, 1)], d.word)
+
+
+@pytest.mark.parametrize("d", [F32, F16, BF16], ids=lambda d: d.name)
+def test_words_compare_as_values(d: DType) -> None:
+    words = _special_words(d)
+    x, y = (w.reshape(-1) for w in np.meshgrid(words, words))
+    with np.errstate(invalid="ignore"):
+        u, v = (w.view(d.numpy).astype(np.float64) for w in (x, y))
+    a = ExactFloat(d)
+    with x64():
+        found = jax.jit(lambda x, y: [a.compare_words(m, x, y) for m in _VALUES])(x, y)
+        zero = jax.jit(lambda x: [a.compare_words(m, x, d.word.type(0)) for m in _VALUES])(x)
+    for mode, of_both, of_zero in zip(_VALUES, found, zero, strict=True):
+        np.testing.assert_array_equal(of_both, _VALUES[mode](u, v), mode.name)
+        np.testing.assert_array_equal(of_zero, _VALUES[mode](u, 0.0), f"{mode.name} 0")

@@ -1,7 +1,5 @@
 """The kernel that merges lists on GPUs, in Pallas' interpreter, against the steps as a loop."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from typing import Any
 

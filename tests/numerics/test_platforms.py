@@ -1,7 +1,5 @@
 """Code of their own for some platforms: chosen when code is generated, traced only then."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The kernel for products on GPUs, in Pallas' interpreter, against the fold in float64."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

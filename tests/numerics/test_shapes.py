@@ -1,7 +1,5 @@
 """Annotations of the lowering say the element types and axes that arrays have."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -4,8 +4,6 @@ Values come from ml_dtypes where it has the type, and from the definition of the
 is checked on every value, on every tie between neighbours, next to both, and beyond the largest value.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """A one-instruction runner: tiles and scalars by operand name in, the destination's values out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Accumulators on their way out: parameter words, clamps, columns, additions and profiles."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

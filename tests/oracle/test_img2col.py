@@ -1,7 +1,5 @@
 """Image-to-column and its registers; how convolution tiles are written and what is rejected."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

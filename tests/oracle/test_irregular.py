@@ -1,7 +1,5 @@
 """Irregular instructions where no recorded case tells: hardware profiles, NaNs, several destinations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

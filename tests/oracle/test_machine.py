@@ -1,7 +1,5 @@
 """Whole programs on the reference machine: memory, addresses, views, scalars, arguments."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Products in the reference interpreter: rounding of every step, regions, modes, block scales."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from fractions import Fraction

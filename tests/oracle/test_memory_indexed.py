@@ -1,7 +1,5 @@
 """Indexed transfers and single elements where no recorded case tells."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Global-memory layouts and convolution tiles, against other ways to write them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Element formats: decoding and encoding against ml_dtypes, NumPy and the format definitions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

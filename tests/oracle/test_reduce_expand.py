@@ -1,7 +1,5 @@
 """Reductions and expansions in the reference interpreter: what the recorded vectors do not show."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

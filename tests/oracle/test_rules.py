@@ -1,7 +1,5 @@
 """Values that no recorded case pins down: hardware profiles, corner cases, options."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

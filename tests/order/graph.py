@@ -5,8 +5,6 @@ bits of an integer), and every two uses of common bytes are looked at, not the l
 compared one by one.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import lru_cache

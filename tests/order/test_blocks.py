@@ -3,8 +3,6 @@
 Numbers are those of the catalogue of :mod:`tests.order.test_catalogue`.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Whether a mutant needs what it has lost is decided without the check: by the def
 pairs of uses, and by that of a token, which is set once and waited for once.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -6,8 +6,6 @@ Numbers are those of a catalogue of reports. Those of several blocks (29, 30, 38
 (:mod:`tests.order.test_changes`).
 """
 
-from __future__ import annotations
-
 import pytest
 
 import pto_jax as pto

@@ -1,7 +1,5 @@
 """Two versions of a program: the order that is lost or gained between its instructions, and its effect."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

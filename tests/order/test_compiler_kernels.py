@@ -1,7 +1,5 @@
 """C++ kernels that a compiler engineer edits by hand: right ones, wrong ones, and forms that are not read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

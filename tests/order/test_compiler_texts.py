@@ -1,7 +1,5 @@
 """Texts that compiler engineers write: each right one beside the same text with one flag or barrier wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Execution stops where a pipe waits for ever, with the message of the verifier."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

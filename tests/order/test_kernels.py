@@ -1,7 +1,5 @@
 """Kernels that went wrong on boards, written anew from public reports: the findings name the cause."""
 
-from __future__ import annotations
-
 import pytest
 
 import pto_jax as pto

@@ -1,7 +1,5 @@
 """Paths that few numbers lead to, loops with tiles and flags in turns, and every two pipes of a core."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import pytest

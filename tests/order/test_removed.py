@@ -1,7 +1,5 @@
 """Of generated programs that order their pipes, operations that order are taken away: the loss is found."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The order of accesses inside vector scopes, of scopes with other pipes, and of transfers in rows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Lines of programs that order their pipes by hand, and what the check says about them."""
 
-from __future__ import annotations
-
 from pto_jax.analysis.resolve import resolve
 from pto_jax.api import parse
 from pto_jax.order import Finding, event_numbers, hangs, judge, judged_program

@@ -1,7 +1,5 @@
 """The worked examples of CONTRIBUTING.md work as the page states."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

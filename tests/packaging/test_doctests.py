@@ -1,7 +1,5 @@
 """The examples in docstrings: of every module that has some."""
 
-from __future__ import annotations
-
 import doctest
 import inspect
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What importing brings in: reading and verifying need no JAX, and ``lowering`` has one name."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import subprocess

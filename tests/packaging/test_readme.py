@@ -1,7 +1,5 @@
 """What the README shows is what happens, and its numbers are those of their sources."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

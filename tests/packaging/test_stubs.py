@@ -1,7 +1,5 @@
 """Type checkers know the functions that are made from declarations."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

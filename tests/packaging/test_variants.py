@@ -1,6 +1,4 @@
-"""Which variants of a test are of every run."""
-
-from __future__ import annotations
+"""Which variants of a test are of every run, and walks over tables."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -8,6 +6,7 @@ from typing import Any, cast
 import pytest
 
 from tests.conftest import pytest_collection_modifyitems
+from tests.tables import every
 
 
 class _Item:
@@ -53,3 +52,22 @@ def test_variants_of_the_instruction_that_is_asked_for_are_not_slow() -> None:
     ]
     assert _collected(items, "tmul") == [False, True, True, True, False, True, True, True]
     assert items[4].extra_keyword_matches == {"tmul"}
+
+
+def test_a_walk_names_the_rows_that_fail_and_takes_stacked_tables() -> None:
+    seen = []
+
+    @every("n", [1, 2])
+    @every(("a", "b"), [("x", 1), pytest.param("y", 2)])
+    def test(n: int, a: str, b: int) -> None:
+        seen.append((n, a, b))
+        assert n != b
+
+    with pytest.raises(AssertionError, match=r"(?s)x 1.*y 2"):
+        test()
+    assert seen == [(1, "x", 1), (1, "y", 2), (2, "x", 1), (2, "y", 2)]
+
+
+def test_an_empty_table_is_a_failure() -> None:
+    with pytest.raises(AssertionError):
+        every("n", [])(lambda n: None)()

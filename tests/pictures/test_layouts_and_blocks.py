@@ -1,7 +1,5 @@
 """Pictures of the order of elements in memory, and of the stores of blocks."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pictures of on-chip memory agree with the rule on capacity, and show reuse, overflow and loops."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Texts of every kind of picture are inside of it, beside each other, large enough, and of a clear colour."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 from typing import Any

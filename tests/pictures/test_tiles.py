@@ -1,7 +1,5 @@
 """Pictures of tiles: every element type and mark, sampling, and what a reader of a cell sees."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from xml.etree import ElementTree

@@ -1,7 +1,5 @@
 """Timelines: the order of pipes by flags, events, data and pipes between cores, and the two files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

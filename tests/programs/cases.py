@@ -1,7 +1,5 @@
 """A program of this folder with arguments, and what it leaves in its buffers, computed in plain NumPy."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field

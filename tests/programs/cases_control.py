@@ -1,7 +1,5 @@
 """Control flow: loops, branches, what they hand on."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.programs.cases import Arguments, Array, Arrays, Case

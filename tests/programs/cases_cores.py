@@ -1,7 +1,5 @@
 """Products, vector instructions, blocks, and cores that meet in pipes and flags."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.programs.cases import Arguments, Array, Arrays, Case

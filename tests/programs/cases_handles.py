@@ -1,7 +1,5 @@
 """What the language of August 2026 added: windows of tiles, multi tiles, arrays, structures, blocks."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.programs.cases import Arguments, Arrays, Case

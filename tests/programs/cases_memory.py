@@ -1,7 +1,5 @@
 """Views of global memory, valid regions, handles over the same bytes, addresses, memrefs."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.programs.cases import Arguments, Array, Arrays, Case

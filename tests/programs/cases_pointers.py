@@ -1,7 +1,5 @@
 """Addresses as numbers, pointers to elements of other sizes and into tiles, and a hash table."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.programs.cases import Arguments, Array, Arrays, Case

@@ -3,8 +3,6 @@
 ``constructs.txt`` lists the constructs; tests/corpus compares it with a checkout of the programs.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Kernels that an author writes by hand, in every executor, against formulas in NumPy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 

@@ -4,8 +4,6 @@ The engine, jitted and instruction by instruction, and the reference interpreter
 and memory with the same code: only an expectation from outside both of them shows an error there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import jax

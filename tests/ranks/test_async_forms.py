@@ -1,15 +1,12 @@
 """Asynchronous copies in their forms: sessions beside each other, events in loops, branches and functions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.ranks.protocols import compiled, put, read, text, values
-from tests.ranks.rank_texts import Text
+from tests.ranks.protocols import Text, compiled, put, read, text, values
 
 FLAT = "!pto.partition_tensor_view<64xf32>"
 SCRATCH = "!pto.tile_buf<vec, 1x256xi8>"

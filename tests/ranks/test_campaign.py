@@ -1,7 +1,5 @@
 """Campaigns on several ranks: right programs, mutants of them, and the executors that take both."""
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Commands on several ranks: traces, breakpoints, states, undefined data, comparisons, refusals."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -11,8 +9,7 @@ import pytest
 
 from pto_jax.cli.main import main
 from pto_jax.examples import ON_RANKS, example
-from tests.ranks.protocols import PROTOCOLS, compiled, put, text, values
-from tests.ranks.rank_texts import FENCE, ring
+from tests.ranks.protocols import FENCE, PROTOCOLS, compiled, put, ring, text, values
 
 Output = pytest.CaptureFixture[str]
 RANKS = ["--ranks", "3", "--shared", "y,s", "--context", "ctx=y"]

@@ -1,7 +1,5 @@
 """Programs on 2, 4 and 8 ranks: both engines give what NumPy gives, in every order."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +10,7 @@ import pytest
 
 import pto_jax as pto
 from tests.ranks.protocols import (
+    Text,
     all_gather,
     collective,
     compiled,
@@ -19,11 +18,11 @@ from tests.ranks.protocols import (
     members,
     read,
     reduce_scatter,
+    ring,
     text,
     values,
     where,
 )
-from tests.ranks.rank_texts import Text, ring
 
 RANKS = (2, 4, 8)
 SHAPE = (1, 64)

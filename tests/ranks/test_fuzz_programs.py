@@ -1,7 +1,5 @@
 """Campaigns over files for several ranks: inputs, executors, mutants, planted errors, options."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,8 +21,7 @@ from pto_jax.generate.programs import Case, Ranks, cases
 from pto_jax.interpreter import View
 from pto_jax.ir import Op
 from pto_jax.oracle.machine import ReferenceMachine
-from tests.ranks.protocols import PROTOCOLS, read, text
-from tests.ranks.rank_texts import ring
+from tests.ranks.protocols import PROTOCOLS, read, ring, text
 
 Output = pytest.CaptureFixture[str]
 WINDOWS = Ranks(4, ("y", "s", "z"), (("ctx", "y"),))

@@ -4,8 +4,6 @@ Lines have names in their comments. A slip loses, moves, doubles or edits a line
 two lines, by their names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

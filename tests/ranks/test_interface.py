@@ -1,7 +1,5 @@
 """The interface for several ranks: arguments, windows, numbers of blocks, sequences, and the command."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from pathlib import Path
@@ -14,8 +12,7 @@ import pytest
 import pto_jax as pto
 from pto_jax.cli.main import main
 from pto_jax.examples import ON_RANKS
-from tests.ranks.protocols import compiled, put, read, text, values, where
-from tests.ranks.rank_texts import FENCE, Text, ring
+from tests.ranks.protocols import FENCE, Text, compiled, put, read, ring, text, values, where
 
 
 def blocks() -> Text:

@@ -1,7 +1,5 @@
 """Ranks as a mesh axis: devices of one process, and two processes, give the bits of the leading axis."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +9,7 @@ import pytest
 from jax.sharding import PartitionSpec
 
 from tests.ports import two_hosts
-from tests.ranks.protocols import PROTOCOLS, compiled, values
-from tests.ranks.rank_texts import ring
+from tests.ranks.protocols import PROTOCOLS, compiled, ring, values
 
 #: Protocols whose order is static.
 STATIC = [name for name in PROTOCOLS if name != "expert exchange"]

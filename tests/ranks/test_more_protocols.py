@@ -1,7 +1,5 @@
 """Further protocols on 2, 4 and 8 ranks with their results in NumPy, each beside wrong ones of its kind."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -9,8 +7,7 @@ import numpy as np
 import pytest
 
 from pto_jax.errors import DeadlockError
-from tests.ranks.protocols import ROW, barrier, compiled, put, read, text, values, where
-from tests.ranks.rank_texts import Text
+from tests.ranks.protocols import ROW, Text, barrier, compiled, put, read, text, values, where
 
 #: What a program does wrong, "" for nothing.
 Flaw = str

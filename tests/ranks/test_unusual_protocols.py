@@ -1,7 +1,5 @@
 """Unusual protocols on 2 to 8 ranks: three ways of execution, no finding, and the two lines of every flaw."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
@@ -14,8 +12,7 @@ from jax.sharding import PartitionSpec
 
 from pto_jax.errors import DeadlockError
 from pto_jax.runtime.ranks import RankKernel
-from tests.ranks.protocols import ROW, compiled, put, text, values, where
-from tests.ranks.rank_texts import Text
+from tests.ranks.protocols import ROW, Text, compiled, put, text, values, where
 from tests.ranks.test_more_protocols import added, rows
 
 #: What a program does wrong, "" for nothing.

@@ -1,7 +1,5 @@
 """Verdicts on executions of several ranks: right protocols are exact, wrong ones name both places."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -12,8 +10,7 @@ import pto_jax as pto
 from pto_jax.runtime.ranks import Sync
 from pto_jax.schedules.ranks import RankReport
 from tests.ranks import protocols
-from tests.ranks.protocols import PROTOCOLS, compiled, values
-from tests.ranks.rank_texts import FENCE, Text
+from tests.ranks.protocols import FENCE, PROTOCOLS, Text, compiled, values
 
 #: Adds lines to a kernel.
 Lines: TypeAlias = Callable[[Text], Any]

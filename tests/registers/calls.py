@@ -1,7 +1,5 @@
 """Calls of operations on registers, their data, and both rooms' rules on them."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Programs of one tile instruction, and of the micro-operations that do the same."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Conversions between element types in registers against roundings written down here."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 The loops follow the public templates of the assembler for a5; lanes that the two leave apart are named.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

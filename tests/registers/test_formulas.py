@@ -1,7 +1,5 @@
 """Every operation on registers against a formula written down here: boundary values, NaNs, partial masks."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

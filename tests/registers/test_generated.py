@@ -3,8 +3,6 @@
 The engine, alone and in a batch, and the interpreter give equal bits.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import warnings

@@ -1,7 +1,5 @@
 """Every operation on registers, of every element type: the JAX rule and the NumPy rule give equal bits."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

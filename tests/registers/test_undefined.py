@@ -1,7 +1,5 @@
 """Undefined lanes of registers, masks and bytes that micro-operations store."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Operations on logical registers: any number of lanes, masks of a bit per lane, groups."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

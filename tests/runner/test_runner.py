@@ -1,7 +1,5 @@
 """A model step without a board: kernels of a folder executed in order, with buffers that they share."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Parts of programs whose blocks write rows of one buffer."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import pto_jax as pto

@@ -1,7 +1,5 @@
 """What tests of control flow share: a kernel around a body, and running it every way."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

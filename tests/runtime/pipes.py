@@ -1,7 +1,5 @@
 """Programs of a cube core and vector cores that meet in pipes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

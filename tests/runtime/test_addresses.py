@@ -4,8 +4,6 @@ Jitted kernels without checks follow the addresses: elements outside a buffer re
 Everything else raises or reports an error.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Kernels ahead of time: lowered and exported, with arrays and tiles."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

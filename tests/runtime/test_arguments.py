@@ -1,7 +1,5 @@
 """Arguments of kernels: arrays of other libraries, and the message for what is no argument."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Forms that the assembler of August 2026 accepts: jitted, operation by operation, on the interpreter."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

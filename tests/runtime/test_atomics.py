@@ -1,7 +1,5 @@
 """Stores that add, through windows whose lanes may share elements."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

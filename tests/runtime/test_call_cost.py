@@ -1,7 +1,5 @@
 """Calls with arrays that are there are one compiled function: nothing is traced or dispatched again."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable, Iterator
 from typing import Any

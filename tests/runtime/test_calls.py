@@ -1,7 +1,5 @@
 """Calling kernels: arguments, outputs, memoisation, and errors for what does not fit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

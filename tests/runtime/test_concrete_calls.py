@@ -1,7 +1,5 @@
 """Kernels called with arrays that are there lose nothing silently: what is outside raises with its place."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

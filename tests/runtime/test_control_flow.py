@@ -1,7 +1,5 @@
 """Loops, branches and calls: every way of executing them gives the reference interpreter's bits."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """Scalars of memory, callees and modes under control flow."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """Blocks, cube and vector cores, pipes and flags: deterministic, and equal to the reference interpreter."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

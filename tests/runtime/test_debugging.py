@@ -1,7 +1,5 @@
 """``kernel.trace``, ``kernel.stop_at``, ``kernel.explain`` and instructions that print."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Gradients: one that is used is an error, one that is stopped outside or inside the call is none."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any

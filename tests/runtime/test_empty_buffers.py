@@ -1,7 +1,5 @@
 """Buffers of no element: windows of nothing are executed, every access is outside and never a traceback."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

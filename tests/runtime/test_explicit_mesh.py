@@ -1,7 +1,5 @@
 """Batches over a mesh whose axes are explicit: kernels that store, fragments, instructions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import permutations
 from typing import Any

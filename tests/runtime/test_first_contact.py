@@ -1,7 +1,5 @@
 """What users try first where they know NumPy and JAX: it works, or one error says what does."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """What fragments and tile arguments give back, where regions and blocks are involved."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Settings of JAX that execute functions otherwise change no bit of a kernel, an operation or a layer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any

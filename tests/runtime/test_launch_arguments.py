@@ -1,7 +1,5 @@
 """Launches whose sizes are arguments: judged where values are seen, with the interpreter as evidence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

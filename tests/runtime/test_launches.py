@@ -1,7 +1,5 @@
 """A launch of other blocks than a program is written for is an error, never a silent part of a result."""
 
-from __future__ import annotations
-
 import time
 from typing import Literal
 

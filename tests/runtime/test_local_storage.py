@@ -1,7 +1,5 @@
 """Arrays, structures, windows and multi tiles in the sanitizer and in the Python front end."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Trip counts of loops at the ends of 64 bits, steps that are not positive, and traces that leave nothing."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

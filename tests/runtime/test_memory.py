@@ -1,7 +1,5 @@
 """Views of global memory, transfers through them, and tiles that share on-chip bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

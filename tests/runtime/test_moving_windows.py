@@ -1,7 +1,5 @@
 """Windows that move with a loop: slices without care where they cannot leave their buffers, same bits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

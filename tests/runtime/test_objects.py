@@ -1,7 +1,5 @@
 """Kernels, programs and tiles as objects: what they show, equality, copies and pickles."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Callable

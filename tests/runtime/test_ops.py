@@ -1,7 +1,5 @@
 """Instructions as functions on tiles, and tiles as users hold them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

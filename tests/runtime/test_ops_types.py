@@ -1,7 +1,5 @@
 """What types operands of ``pto.ops`` have: arrays in place of tiles, destinations that a call leaves out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

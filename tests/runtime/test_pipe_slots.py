@@ -1,7 +1,5 @@
 """Slots of pipes in global memory, by number and by handle."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

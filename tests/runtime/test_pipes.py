@@ -1,7 +1,5 @@
 """Pipes by number: several in a function, odd halves, converted accumulators."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

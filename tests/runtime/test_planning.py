@@ -1,7 +1,5 @@
 """Where tiles are placed: on every path that some block takes."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import pto_jax as pto

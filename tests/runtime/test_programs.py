@@ -1,7 +1,5 @@
 """What a program does besides computing tiles: sections, calls, scalars, handles, addresses."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Valid regions that only a call knows: empty ones, ones that do not fit, and how they are reported."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

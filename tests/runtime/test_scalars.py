@@ -1,7 +1,5 @@
 """Elements of tiles and of global memory as scalars: the same bits in every mode, and what is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

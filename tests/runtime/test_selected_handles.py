@@ -1,7 +1,5 @@
 """``arith.select`` of tiles, pointers and views: what MLIR makes of a branch that hands one of them on."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

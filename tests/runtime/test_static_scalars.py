@@ -1,7 +1,5 @@
 """Kernels whose scalar arguments are fixed when they are compiled."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

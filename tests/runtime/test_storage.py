@@ -1,7 +1,5 @@
 """Handles over the bytes of another tile, local memrefs and memref arguments, in every way of executing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

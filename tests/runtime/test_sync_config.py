@@ -3,8 +3,6 @@
 Every instruction of the class stands in one program, between the instructions that compute.
 """
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pipes under control flow that only execution knows: cores enter its regions together."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

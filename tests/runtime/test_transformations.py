@@ -1,7 +1,5 @@
 """Kernels under jit, vmap, shard_map and lax control flow, with JAX's default configuration."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

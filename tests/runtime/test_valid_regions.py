@@ -1,7 +1,5 @@
 """Valid regions of run-time sizes: what is around them stays, and costs nothing where it is unread."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

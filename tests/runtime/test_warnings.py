@@ -1,7 +1,5 @@
 """Warnings of compiling: the verifier's, once per program and profile."""
 
-from __future__ import annotations
-
 import itertools
 import warnings
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A window whose result has another rank than its view: judged, executed, launched and queried."""
 
-from __future__ import annotations
-
 import math
 
 import jax

@@ -1,7 +1,5 @@
 """What tests of the page Tile Instruction Set share: findings, random words, a kernel around a body."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What tests of the page pto.tadd share: its table, its spellings, and a program around the addition."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Page Tile Instruction Set, sections up to the shared constraints, in the page's order."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

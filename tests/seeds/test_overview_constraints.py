@@ -1,7 +1,5 @@
 """Page Tile Instruction Set, sections from the valid region model to the cases that are not allowed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

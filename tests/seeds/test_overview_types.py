@@ -1,7 +1,5 @@
 """Page Tile Instruction Set, sections from the saturating variants to the C++ intrinsics."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 from typing import Any

@@ -1,7 +1,5 @@
 """Page pto.tadd, sections up to the side effects: their requirements, one test each, in the page's order."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

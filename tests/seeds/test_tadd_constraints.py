@@ -1,7 +1,5 @@
 """Page pto.tadd, sections from the constraints to the examples: one test per requirement."""
 
-from __future__ import annotations
-
 from itertools import pairwise, product
 
 import numpy as np

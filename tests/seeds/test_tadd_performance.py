@@ -1,7 +1,5 @@
 """Page pto.tadd, section Performance: the cycle model, one test per statement."""
 
-from __future__ import annotations
-
 import pytest
 
 import pto_jax as pto

@@ -1,7 +1,5 @@
 """Page TADDSC: its requirements, one test each, in the page's order."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

@@ -4,8 +4,6 @@ Values are those of the reference interpreter, which the engine gives too: in ev
 page here, with random patterns and regions in the tests of all declarations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Page pto.trowexpandadd, sections from the constraints to the examples: one test per requirement."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax
@@ -9,8 +7,7 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
-from pto_jax import oracle
-from pto_jax.isa.check import run_time_rules
+from pto_jax import isa, oracle
 from tests.seeds.tadd import errors
 from tests.seeds.trowexpandadd import (
     COLUMN,
@@ -145,7 +142,8 @@ def broken(rule: str, profile: str, types: tuple[str, ...], **sizes: tuple[int, 
     """Whether run-time valid sizes break a rule, asked as an engine asks."""
     program = pto.parse(dps(*types))
     (op,) = program.walk()
-    (constraint,) = (c for c in run_time_rules(op, pto.profile(profile)) if c.rule == rule)
+    declared = isa.instructions()[op.name].constraints
+    (constraint,) = (c for c in declared if c.region and profile in c.profiles and c.rule == rule)
     assert constraint.region is not None
     named = {v.name: v.type for v in (*op.ins, *op.outs) if isinstance(v.type, pto.TileType)}
     return bool(constraint.region.broken(sizes, named))

@@ -1,7 +1,5 @@
 """What tests of the page pto.trowexpandadd share: types, the instruction on them, its interpreted words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

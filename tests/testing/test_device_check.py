@@ -1,7 +1,5 @@
 """The device check passes on the CPU, sees an injected wrong bit, and refuses wrong use."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

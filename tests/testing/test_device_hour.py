@@ -1,7 +1,5 @@
 """The hour on a device: results are kept as they come, and what differs or cannot be done is no success."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 What needs the compiler for GPUs is the command itself.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -25,13 +23,12 @@ from tools.gpu_code import (
     gpu_target,
     gpu_translation,
 )
-from tools.gpu_code.gpu_constants import respelled
 from tools.gpu_code.gpu_examples import ExampleCode
 from tools.gpu_code.gpu_execution import constant
 from tools.gpu_code.gpu_findings import Finding
 from tools.gpu_code.gpu_program import shapes
 from tools.gpu_code.gpu_target import Code
-from tools.gpu_code.gpu_translation import Kernel, Refused, kernels, translated
+from tools.gpu_code.gpu_translation import Kernel, Refused, kernels, respelled, translated
 
 HLO = """HloModule jit_pto_case, is_scheduled=true
 

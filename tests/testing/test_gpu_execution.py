@@ -1,15 +1,12 @@
 """Kernels and programs written for a GPU are executed here; a wrong one gives other results."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tools.gpu_code.gpu_execution import Execution
-from tools.gpu_code.gpu_library import product
+from tools.gpu_code.gpu_execution import Execution, product
 from tools.gpu_code.gpu_program import layout, read
 from tools.gpu_code.gpu_translation import Refused
 

@@ -1,7 +1,5 @@
 """Kernels in the style of the C++ that the assembler emits, written for these tests."""
 
-from __future__ import annotations
-
 HELPERS = """
 // --- ptoas-generated code ---
 template <typename View>

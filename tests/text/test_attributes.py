@@ -1,7 +1,5 @@
 """Attribute dictionaries."""
 
-from __future__ import annotations
-
 import pytest
 
 import pto_jax as pto

@@ -1,7 +1,5 @@
 """What stands in ``ins(...)`` besides sources and their types, and names of attributes."""
 
-from __future__ import annotations
-
 import pytest
 
 import pto_jax as pto

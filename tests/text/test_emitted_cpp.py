@@ -1,7 +1,5 @@
 """C++ that the assembler emits, read as programs: every form of statement, names, places, errors."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Calls of intrinsics are read as the instructions that they are written for: one table, both ways."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The generic form of instructions with optional operands, with and without the sizes of their segments."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """MLIR's generic form of whole programs: written by hand as MLIR prints it, and printed and read back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Versions of the language: one text, read as each of them, says what it said then."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Operations with their own syntax, control flow and functions."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -13,7 +11,6 @@ from pto_jax.text.control import CONTROL
 from pto_jax.text.formats import PREDICATES, find_format, format_names
 from tests.programs.cases import FOLDER
 from tests.tables import every
-from tests.text.windows_and_queries import HANDLES
 
 VIEWS = """
 module attributes {pto.target_arch = "a5", "pto.device-spec" = "Ascend950"} {
@@ -228,6 +225,29 @@ func.func @flow(%n: index, %k: i32, %c: i1) {
   scf.execute_region { }
   return
 }
+"""
+TILE = "!pto.tile_buf<vec, 16x16xf32>"
+OPEN = "!pto.tile_buf<vec, 16x16xf32, valid=?x?>"
+HANDLES = f"""
+func.func @handles(%p: !pto.ptr<f32>, %n: index, %i: i32) attributes {{pto.entry}} {{
+  %c8 = arith.constant 8 : index
+  %t = pto.alloc_tile : {TILE}
+  %o = pto.alloc_tile valid_row = %n valid_col = %n : {OPEN}
+  %part = pto.subview %t[%c8, %n] sizes [8, 8] : {TILE}
+  %typed = pto.subview %t[%c8, %n] sizes [8, 8] : {TILE} -> !pto.tile_buf<vec, 8x8xf32, valid=0x8>
+  %cut = pto.subview %o[%n, %c8] sizes [8, 8] valid [%n, %c8]
+    : {OPEN} -> !pto.tile_buf<vec, 8x8xf32, valid=?x8>
+  %known = pto.subview %o[%n, %c8] sizes [8, 16] valid [%n, %c8] : {OPEN}
+  %rows, %cols = pto.get_validshape %cut : !pto.tile_buf<vec, 8x8xf32, valid=?x8>
+  %r = pto.tile_valid_rows %o : {OPEN} -> index
+  %c = pto.tile_valid_cols %o : {OPEN} -> index
+  %a = pto.ptrtoint %p : !pto.ptr<f32> -> i64
+  %q = pto.inttoptr %a : i64 -> !pto.ptr<f32>
+  %u = builtin.unrealized_conversion_cast %i : i32 to ui32
+  %v = pto.make_tensor_view %p, shape = [%n, %c8], strides = [%c8, %n] : !pto.tensor_view<? x 8 x f32>
+  %w = pto.partition_view %v, offsets = [%n, %n], sizes = [%n, %c8] : !pto.tensor_view<?x8xf32>
+  return
+}}
 """
 FILES = ("subviews", "multi_tiles", "local_storage", "blocks", "fusion")
 PROGRAMS = {name: (FOLDER / f"{name}.pto").read_text(encoding="utf-8") for name in FILES}

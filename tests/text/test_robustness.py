@@ -1,7 +1,5 @@
 """Whatever the text: a program or a ParseError, in reasonable time."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Every instruction spelling that the documentation pages print."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import pytest

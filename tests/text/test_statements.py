@@ -1,7 +1,5 @@
 """Statements that differ from an earlier one in names only say what they say when read by themselves."""
 
-from __future__ import annotations
-
 import pytest
 
 from pto_jax.errors import ParseError, Span

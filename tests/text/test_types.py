@@ -1,7 +1,5 @@
 """Spellings of types."""
 
-from __future__ import annotations
-
 import pytest
 
 from pto_jax import ir

@@ -1,7 +1,5 @@
 """The recorded results, and how many cases their files say they have."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

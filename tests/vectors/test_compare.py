@@ -1,7 +1,5 @@
 """Comparison rules: bits, NaNs, signed zeros, ULP distances, and what a report says."""
 
-from __future__ import annotations
-
 from types import MappingProxyType
 from typing import Any
 

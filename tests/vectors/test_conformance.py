@@ -1,7 +1,5 @@
 """The conformance runner itself: replaying the records passes, any changed byte fails."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

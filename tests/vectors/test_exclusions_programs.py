@@ -1,7 +1,5 @@
 """Which instructions of programs the simulator's properties exclude, each with one that they do not."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import partial

@@ -1,7 +1,5 @@
 """Physical element order: the vectorised form against the definition, and round trips."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Reading vector files: every recorded file, and every way a file can be wrong."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

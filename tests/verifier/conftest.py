@@ -1,7 +1,5 @@
 """Shared ways to write and check small programs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Calls and loops in each other, whose executions are exponentially many; targets that nobody knows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

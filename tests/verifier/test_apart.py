@@ -1,7 +1,5 @@
 """Operands that must not share bytes: errors where that is known, undefined where only execution knows."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tiles that a tool places fit on chip together, by the lifetimes that follow from the program."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from itertools import pairwise

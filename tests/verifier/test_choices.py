@@ -1,7 +1,5 @@
 """Handles that ``arith.select`` or a branch chooses: both are meant, and one condition chooses alike."""
 
-from __future__ import annotations
-
 import pytest
 
 from pto_jax.api import parse, verify

@@ -1,7 +1,5 @@
 """Scalar operations and control flow: every type mistake is one error that says what is allowed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

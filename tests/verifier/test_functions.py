@@ -1,7 +1,5 @@
 """Functions, kernels, levels, and the handles that see the bytes of other tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

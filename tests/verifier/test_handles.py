@@ -1,7 +1,5 @@
 """Windows, multi tiles, local storage, levels and modules: what verification rejects, and how."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Unordered uses of the same bytes by different pipes, and everything that orders them."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """An instruction like a legal one is legal only as far as its rules see the same of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pytest

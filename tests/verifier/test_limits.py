@@ -1,7 +1,5 @@
 """What a device has room for: capacities, addresses, and the orders its memories hold tiles in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

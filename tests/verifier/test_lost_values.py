@@ -1,7 +1,5 @@
 """A value is lost where another tile is written over it, not where a window of its own tile is."""
 
-from __future__ import annotations
-
 import pytest
 
 import pto_jax as pto

@@ -1,7 +1,5 @@
 """Single operations: what each profile accepts, and what the messages say."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Whole programs: definitions, functions, allocation, views, limits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

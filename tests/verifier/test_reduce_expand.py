@@ -1,7 +1,5 @@
 """Reductions and expansions: what each profile accepts beyond what the declarations' samples show."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -4,8 +4,6 @@ Each loss is a race, a token that never comes or one too many, and is named. Wha
 ``verify`` sees; the rest orders nothing that is not ordered otherwise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Scratch tiles: where tools put one in, where a program has to give one, and how large it is."""
 
-from __future__ import annotations
-
 import pytest
 
 from pto_jax.api import parse, verify

@@ -1,7 +1,5 @@
 """Flags and events as tokens: initial credits, branches, loops that run never, run-time numbers."""
 
-from __future__ import annotations
-
 import pytest
 
 from pto_jax.api import parse, verify

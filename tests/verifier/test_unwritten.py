@@ -1,7 +1,5 @@
 """Tiles that are read although nothing has written them, and kernels that store nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 from pto_jax.api import load, parse, verify

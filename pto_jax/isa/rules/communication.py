@@ -130,21 +130,17 @@ def _opened(t: PartitionViewType) -> PartitionViewType:
     return replace(t, dims=(None, *t.dims[1:]))
 
 
-def equal_extents(a: str, b: str) -> Constraint:
+@forbid(
+    "shape-equal",
+    "dst and src have one shape",
+    source=DIALECT,
+    invalid_if=give("src", PartitionViewType((2, 64), F32)),
+)
+def equal_extents(site: Site) -> Iterator[Finding]:
     """Two views have one shape, open in the same places."""
-
-    @forbid(
-        "shape-equal",
-        f"{a} and {b} have one shape",
-        source=DIALECT,
-        invalid_if=give(b, PartitionViewType((2, 64), F32)),
-    )
-    def rule(site: Site) -> Iterator[Finding]:
-        first, second = _dims(site.types.get(a)), _dims(site.types.get(b))
-        if first is not None and second is not None and first != second:
-            yield b, f"{b} has extents {dims_text(second)}, {a} has {dims_text(first)}; allowed: equal ones"
-
-    return rule
+    dst, src = _dims(site.types.get("dst")), _dims(site.types.get("src"))
+    if dst is not None and src is not None and dst != src:
+        yield "src", f"src has extents {dims_text(src)}, dst has {dims_text(dst)}; allowed: equal ones"
 
 
 def second_tile(first: str, second: str = "pong") -> Constraint:

@@ -441,16 +441,10 @@ def fixed_type(
 
 
 def same_as(
-    name: str, other: str, profiles: tuple[ProfileName, ...], source: str, since: Language | None = None
+    other: str, profiles: tuple[ProfileName, ...], source: str, since: Language | None = None
 ) -> Constraint:
-    """A scratch tile has the element type of another operand."""
-    return require(
-        f"{name}-type",
-        f"{name}.dtype == {other}.dtype",
-        profiles,
-        source=source,
-        since=since,
-    )
+    """The scratch tile has the element type of another operand."""
+    return require("tmp-type", f"tmp.dtype == {other}.dtype", profiles, source=source, since=since)
 
 
 def one_element(a: str, b: str, source: str) -> Constraint:

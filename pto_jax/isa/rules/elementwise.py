@@ -26,32 +26,29 @@ Severity = Literal["error", "warning"]
 
 
 def scratch(
-    name: str,
     needed: Callable[[Site], Want],
     text: str,
     source: str,
     *,
     severity: Severity = "error",
-    profiles: tuple[ProfileName, ...] = _A2A3,
 ) -> Constraint:
     """The scratch tile has at least the valid rows and columns ``needed`` computes."""
     return require(
         "tmp-size",
-        f"{name}.region >= room",
-        profiles,
+        "tmp.region >= room",
+        _A2A3,
         let={"room": lambda site: None if (want := needed(site)) is None else Extent(want)},
         why=text,
-        statement=f"scratch tile {name} holds {text}",
+        statement=f"scratch tile tmp holds {text}",
         severity=severity,
         source=f"{source}; {DIALECT}",
-        invalid_if=retile(name, v_row=0, v_col=0),
+        invalid_if=retile("tmp", v_row=0, v_col=0),
         on_lanes=False,
         since="2026-08",
     )
 
 
 def scratch_bytes(
-    name: str,
     needed: Callable[[Site], int | None],
     text: str,
     invalid_if: Breaker | None = None,
@@ -61,27 +58,23 @@ def scratch_bytes(
     """The scratch tile takes at least the bytes ``needed`` computes."""
     return require(
         "tmp-bytes",
-        f"{name}.bytes >= needed",
+        "tmp.bytes >= needed",
         profiles,
         let={"needed": needed},
         why=text,
-        statement=f"scratch tile {name} holds {text}",
+        statement=f"scratch tile tmp holds {text}",
         severity=severity,
         source=f"{HEADERS}; {DIALECT}",
-        invalid_if=invalid_if or one_block(name),
+        invalid_if=invalid_if or one_block("tmp"),
         on_lanes=False,
         since="2026-08",
     )
 
 
-def valid_region(name: str) -> Callable[[Site], Want]:
-    """The valid rows and columns of a tile, None where they are not known."""
-
-    def of(site: Site) -> Want:
-        rows, cols = site.region(name)
-        return None if rows is None or cols is None else (rows, cols)
-
-    return of
+def region_of_dst(site: Site) -> Want:
+    """The valid rows and columns of dst, None where they are not known."""
+    rows, cols = site.region("dst")
+    return None if rows is None or cols is None else (rows, cols)
 
 
 def bytes_of(name: str) -> Callable[[Site], int | None]:
@@ -108,18 +101,17 @@ def same_region(other: str, profiles: tuple[ProfileName, ...], needed: Callable[
     )
 
 
-def none_for_integers(operand: str) -> Constraint:
-    """Integers are computed without scratch, and the assembler takes none for them."""
-    return require(
-        "tmp-integers",
-        "not tmp.given",
-        HARDWARE,
-        when=f"{operand}.integer",
-        why="tmp is for floats",
-        source=DIALECT,
-        on_lanes=False,
-        since="2026-08",
-    )
+#: Integers are computed without scratch, and the assembler takes none for them.
+_NONE_FOR_INTEGERS = require(
+    "tmp-integers",
+    "not tmp.given",
+    HARDWARE,
+    when="dst.integer",
+    why="tmp is for floats",
+    source=DIALECT,
+    on_lanes=False,
+    since="2026-08",
+)
 
 
 def _high(types: Types, attrs: AttrMap, profile: Profile) -> bool:
@@ -149,14 +141,12 @@ TMP = Operand(
     implied=Implied("dst"),
 )
 WHOLE_TMP = replace(TMP, implied=Implied("dst", whole=True))
-_OF_DST = same_as("tmp", "dst", ("a2a3",), HEADERS)
+_OF_DST = same_as("dst", ("a2a3",), HEADERS)
 #: Scratch of the destination's type with a lane for each of its valid ones.
 LANE_SCRATCH = (
     _OF_DST,
-    scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS),
-    scratch_bytes(
-        "tmp", bytes_of("dst"), "the bytes of dst", edit("dst", lambda t: replace(t, rows=8 * t.rows))
-    ),
+    scratch(region_of_dst, "the valid region of dst", HEADERS),
+    scratch_bytes(bytes_of("dst"), "the bytes of dst", edit("dst", lambda t: replace(t, rows=8 * t.rows))),
 )
 
 
@@ -169,8 +159,8 @@ def _lines(rows: int) -> Callable[[Site], Want]:
 
 
 #: A2/A3 keeps quotients and a corrected divisor, of a scalar the quotients only.
-REMAINDER_SCRATCH = (_OF_DST, scratch("tmp", _lines(2), "two rows of dst's valid columns", HEADERS))
-SCALAR_REMAINDER_SCRATCH = (_OF_DST, scratch("tmp", _lines(1), "a row of dst's valid columns", HEADERS))
+REMAINDER_SCRATCH = (_OF_DST, scratch(_lines(2), "two rows of dst's valid columns", HEADERS))
+SCALAR_REMAINDER_SCRATCH = (_OF_DST, scratch(_lines(1), "a row of dst's valid columns", HEADERS))
 
 
 def _row_of_src(site: Site) -> int | None:
@@ -181,7 +171,7 @@ def _row_of_src(site: Site) -> int | None:
 #: Scratch of a selection between a tile and a scalar.
 SELECTION_SCRATCH = (
     replace(_OF_DST, since="2026-08", source=DIALECT),
-    scratch_bytes("tmp", _row_of_src, "a row of src"),
+    scratch_bytes(_row_of_src, "a row of src"),
 )
 
 
@@ -192,7 +182,7 @@ def _of_floats(site: Site) -> bool:
 
 #: Powers of floats are computed in scratch, on every chip; those of integers in none.
 POWER_TMP = replace(TMP, implied=Implied("dst", HARDWARE, _of_floats, whole=True))
-POWER_SCRATCH = (none_for_integers("dst"), same_region("dst", HARDWARE, _of_floats))
+POWER_SCRATCH = (_NONE_FOR_INTEGERS, same_region("dst", HARDWARE, _of_floats))
 
 
 def _other_precision(types: Types, attrs: AttrMap, profile: Profile) -> bool:

@@ -292,23 +292,22 @@ def required(*names: str) -> Constraint:
 event_range = _require("event-range", "0 <= event <= 7", why="EVENT_ID0 to EVENT_ID7")
 
 
-def two_pipes(name: str, first: str, second: str) -> Constraint:
+def _to_itself(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    attrs["dst"] = attrs["src"]
+    return True
+
+
+@_forbid(
+    "pipes-differ", "two different single pipes", severity="warning", invalid_if=_to_itself, on_lanes=False
+)
+def two_pipes(site: Site) -> Iterator[Finding]:
     """A flag between a pipe and itself, or on PIPE_ALL, is no synchronisation edge."""
-
-    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
-        attrs[second] = attrs[first]
-        return True
-
-    @_forbid(name, "two different single pipes", severity="warning", invalid_if=breaks, on_lanes=False)
-    def rule(site: Site) -> Iterator[Finding]:
-        src, dst = site.attrs.get(first), site.attrs.get(second)
-        if isinstance(src, Pipe) and src == dst:
-            yield None, f"{first} and {second} are both PIPE_{src.name}; allowed: two different pipes"
-        for key, pipe in ((first, src), (second, dst)):
-            if pipe == Pipe.ALL:
-                yield None, f"{key} is PIPE_ALL; allowed: a single pipe"
-
-    return rule
+    src, dst = site.attrs.get("src"), site.attrs.get("dst")
+    if isinstance(src, Pipe) and src == dst:
+        yield None, f"src and dst are both PIPE_{src.name}; allowed: two different pipes"
+    for key, pipe in (("src", src), ("dst", dst)):
+        if pipe == Pipe.ALL:
+            yield None, f"{key} is PIPE_ALL; allowed: a single pipe"
 
 
 token_range = _require("token-range", "0 <= buf <= 31")

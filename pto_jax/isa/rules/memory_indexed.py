@@ -13,6 +13,8 @@ from .constraints import HARDWARE, HEADERS, bind_vars, element_type, size
 from .forbid import Types, edit, forbid, retype
 from .require import require
 
+#: The operand of the form that loads indices itself.
+VIEW = "index_view"
 _SOURCE = f"instruction page; {HEADERS}"
 
 
@@ -136,45 +138,35 @@ def data_layout(data: str) -> Constraint:
     return rule
 
 
-def loaded_place(data: str, view: str) -> Constraint:
+@forbid(
+    "data-location",
+    f"dst in vec, or in mat in NZ order with fractal 512 where {VIEW} gives the indexes",
+    invalid_if=edit("dst", lambda t: replace(t, loc=ir.Loc.ACC)),
+)
+def loaded_place(site: Site) -> Iterator[Finding]:
     """The data tile is in vec; loaded by indices in global memory it is in mat, in NZ order."""
-
-    @forbid(
-        "data-location",
-        f"{data} in vec, or in mat in NZ order with fractal 512 where {view} gives the indexes",
-        invalid_if=edit(data, lambda t: replace(t, loc=ir.Loc.ACC)),
-    )
-    def rule(site: Site) -> Iterator[Finding]:
-        t, to_mat = site.tile(data), view in site.values
-        if t is None or (t.loc == ir.Loc.MAT and to_mat and t.layout == "NZ" and t.fractal == 512):
-            return
-        if to_mat or t.loc != ir.Loc.VEC:
-            allowed = "mat in NZ order with fractal 512" if to_mat else "vec"
-            yield (
-                data,
-                f"{data} is {with_article(t.loc.name.lower())} tile in {t.layout} order; allowed: {allowed}",
-            )
-
-    return rule
+    t, to_mat = site.tile("dst"), VIEW in site.values
+    if t is None or (t.loc == ir.Loc.MAT and to_mat and t.layout == "NZ" and t.fractal == 512):
+        return
+    if to_mat or t.loc != ir.Loc.VEC:
+        allowed = "mat in NZ order with fractal 512" if to_mat else "vec"
+        got = f"dst is {with_article(t.loc.name.lower())} tile in {t.layout} order"
+        yield "dst", f"{got}; allowed: {allowed}"
 
 
-def loaded_indexes(view: str, workspace: str) -> Constraint:
+@forbid("index-view", f"{VIEW} of i32; workspace where an index picks an element", source=DIALECT)
+def loaded_indexes(site: Site) -> Iterator[Finding]:
     """Indices in global memory are i32, and picked elements need a workspace of the table's type."""
-
-    @forbid("index-view", f"{view} of i32; {workspace} where an index picks an element", source=DIALECT)
-    def rule(site: Site) -> Iterator[Finding]:
-        if view not in site.values:
-            return
-        d, pick = element_type(site.types.get(view)), site.attrs.get("coalesce")
-        if d is not None and d.name != "i32":
-            yield view, f"{view} has element type {d}; allowed: i32"
-        if not isinstance(pick, ir.Coalesce):
-            yield None, "coalesce is missing", _coalesce(site)
-        elif (workspace in site.values) != (pick == ir.Coalesce.ELEM):
-            got = f"{'a' if workspace in site.values else 'no'} {workspace}"
-            yield None, f"{got} with coalesce {pick.name.lower()}; allowed: one with elem, none with row"
-
-    return rule
+    if VIEW not in site.values:
+        return
+    d, pick = element_type(site.types.get(VIEW)), site.attrs.get("coalesce")
+    if d is not None and d.name != "i32":
+        yield VIEW, f"{VIEW} has element type {d}; allowed: i32"
+    if not isinstance(pick, ir.Coalesce):
+        yield None, "coalesce is missing", _coalesce(site)
+    elif ("workspace" in site.values) != (pick == ir.Coalesce.ELEM):
+        got = f"{'a' if 'workspace' in site.values else 'no'} workspace"
+        yield None, f"{got} with coalesce {pick.name.lower()}; allowed: one with elem, none with row"
 
 
 def index_shape(data: str) -> Constraint:

@@ -38,12 +38,10 @@ def plain(names: tuple[str, ...], profiles: tuple[ProfileName, ...] = HARDWARE) 
     )
 
 
-def row_major_only(
-    names: tuple[str, ...], profiles: tuple[ProfileName, ...], source: str, *, rule: str = "layout"
-) -> Constraint:
+def row_major_only(names: tuple[str, ...], profiles: tuple[ProfileName, ...], source: str) -> Constraint:
     """Tiles with blayout row_major; a tile of one row has the same bytes in either order."""
     return require(
-        rule,
+        "layout",
         "it.blayout == row_major",
         profiles,
         it=names,
@@ -138,12 +136,7 @@ def _one_line_less(name: str, axis: Axis) -> Breaker:
     return edit(name, change)
 
 
-def equal_extent(
-    names: tuple[str, ...],
-    axis: Axis,
-    profiles: tuple[ProfileName, ...] = HARDWARE,
-    source: str = "",
-) -> Constraint:
+def equal_extent(names: tuple[str, ...], axis: Axis, source: str = "") -> Constraint:
     """Operands with the same number of valid rows (columns); checked again on run-time sizes."""
     rule: Literal["equal-rows", "equal-cols"] = "equal-rows" if axis == "rows" else "equal-cols"
 
@@ -152,7 +145,7 @@ def equal_extent(
     return require(
         rule,
         f"it.{valid} == {first}.{valid}",
-        profiles,
+        HARDWARE,
         it=names[1:],
         when=f"it.{axis} >= {first}.{valid}",
         statement=f"{', '.join(names)}: equal valid {axis}",
@@ -272,5 +265,5 @@ def _flat_pairs(types: Types, attrs: AttrMap, profile: Profile) -> bool:
 #: Scratch for the sums of pairs of rows.
 PAIR_SCRATCH = (
     _pair_columns,
-    elementwise.scratch_bytes("tmp", _half_the_source, "half of src's rows", _flat_pairs, HARDWARE),
+    elementwise.scratch_bytes(_half_the_source, "half of src's rows", _flat_pairs, HARDWARE),
 )

@@ -134,73 +134,55 @@ def equal_shape(
     return equal
 
 
-def mask_holds(mask: str, domain: str, *, stream: bool) -> tuple[Constraint, ...]:
-    """A packed mask that is read has a bit for every lane of the domain.
+def mask_holds(*, stream: bool) -> tuple[Constraint, ...]:
+    """A packed mask that is read has a bit for every lane of dst.
 
     ``stream``: the simulator reads the bits as one stream over the mask's valid columns, eight per
     element; elsewhere (and without it) each row starts at its own mask row.
     """
     source = "recorded simulator vectors; instruction page (mask encoding)"
-    statement, invalid = f"{mask} has a bit for every valid element of {domain}", _halve((mask,))
+    statement, invalid = "mask has a bit for every valid element of dst", _halve(("mask",))
 
     def by_rows(site: Site) -> Iterator[Finding]:
-        m, (rows, cols) = site.tile(mask), site.region(domain)
+        m, (rows, cols) = site.tile("mask"), site.region("dst")
         if m is not None and (_beyond(m.rows, rows) or _beyond(m.cols * m.dtype.bits, cols)):
-            yield (
-                mask,
-                f"{mask} is {m.rows}x{m.cols} of {m.dtype}, {m.cols * m.dtype.bits} bits per row; "
-                f"allowed: a row of at least {size(cols)} bits for each of the {size(rows)} valid rows of "
-                f"{domain}",
-            )
+            got = f"mask is {m.rows}x{m.cols} of {m.dtype}, {m.cols * m.dtype.bits} bits per row"
+            needed = f"a row of at least {size(cols)} bits for each of the {size(rows)} valid rows of dst"
+            yield "mask", f"{got}; allowed: {needed}"
 
     if not stream:
         return (forbid("mask-holds", statement, source=source, invalid_if=invalid)(by_rows),)
 
     @forbid("mask-holds", statement, SIMULATOR, source=source, invalid_if=invalid)
     def by_stream(site: Site) -> Iterator[Finding]:
-        m, (rows, cols) = site.tile(mask), site.region(domain)
-        per_row = site.region(mask)[1]
+        m, (rows, cols), per_row = site.tile("mask"), site.region("dst"), site.region("mask")[1]
         if m is None or rows is None or cols is None or per_row is None:
             return
         if m.rows * per_row * 8 < rows * cols:
-            yield (
-                mask,
-                f"{mask} holds {m.rows}x{per_row} groups of 8 bits; allowed: at least {rows}x{cols} "
-                f"bits, one per valid element of {domain}",
-            )
+            needed = f"at least {rows}x{cols} bits, one per valid element of dst"
+            yield "mask", f"mask holds {m.rows}x{per_row} groups of 8 bits; allowed: {needed}"
 
     return (forbid("mask-holds", statement, HARDWARE, source=source, invalid_if=invalid)(by_rows), by_stream)
 
 
-def mask_receives(
-    mask: str, source_name: str, profiles: tuple[ProfileName, ...]
-) -> tuple[Constraint, Constraint]:
+def mask_receives(profiles: tuple[ProfileName, ...]) -> tuple[Constraint, Constraint]:
     """A packed mask that is written has a row for every valid row compared, and room for its bits."""
     page = "instruction page (mask encoding)"
-
-    rows = require(
-        "mask-rows",
-        f"{mask}.rows >= {source_name}.valid_rows",
-        profiles,
-        source=page,
-    )
+    rows = require("mask-rows", "dst.rows >= src0.valid_rows", profiles, source=page)
 
     @forbid(
         "mask-room",
-        f"the valid columns of {mask} hold a bit for every valid column of {source_name}",
+        "the valid columns of dst hold a bit for every valid column of src0",
         profiles,
         severity="warning",
         source=page,
-        invalid_if=retile(mask, v_col=1),
+        invalid_if=retile("dst", v_col=1),
     )
     def room(site: Site) -> Iterator[Finding]:
-        m, cols, words = site.tile(mask), site.region(source_name)[1], site.region(mask)[1]
+        m, cols, words = site.tile("dst"), site.region("src0")[1], site.region("dst")[1]
         if m is not None and cols is not None and words is not None and words * m.dtype.bits < cols:
-            yield (
-                mask,
-                f"{mask} has {words} valid columns of {m.dtype} for the {cols} bits of a row; the "
-                "bits beyond them are dropped or land outside the valid region",
-            )
+            got = f"dst has {words} valid columns of {m.dtype} for the {cols} bits of a row"
+            yield "dst", f"{got}; the bits beyond them are dropped or land outside the valid region"
 
     return rows, room
 

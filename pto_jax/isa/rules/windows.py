@@ -159,23 +159,17 @@ def _one_line(t: ir.TileType, layout: ir.GlobalLayout) -> bool:
     return not t.boxed and 1 in (*t.valid, *t.shape) and layout in (_G.ND, _G.DN)
 
 
-def scale_types(tile: str) -> Constraint:
-    """Layouts of block scales hold block scales, in boxes of 32 bytes."""
-    bytewise = edit(tile, lambda t: t.with_dtype(ir.dtype("i8")) if t.fractal == 32 else None)
-
-    return require(
-        "scales",
-        f"{tile}.dtype == f8e8m0 and {tile}.fractal == 32",
-        ("a5",),
-        when=lambda site: view_layout(site, "src") in MX,
-        why="block scales of an MX layout",
-        invalid_if=bytewise,
-    )
-
-
-def same_size(tile: str, view: str) -> Constraint:
-    """Elements of tile and window have one size."""
-    return require("element-size", f"{view}.width == {tile}.width")
+#: Layouts of block scales hold block scales, in boxes of 32 bytes.
+scale_types = require(
+    "scales",
+    "dst.dtype == f8e8m0 and dst.fractal == 32",
+    ("a5",),
+    when=lambda site: view_layout(site, "src") in MX,
+    why="block scales of an MX layout",
+    invalid_if=edit("dst", lambda t: t.with_dtype(ir.dtype("i8")) if t.fractal == 32 else None),
+)
+#: Elements of tile and window have one size.
+same_size = require("element-size", "src.width == dst.width")
 
 
 def _wide_in_boxes(t: ir.TileType) -> ir.TileType | None:
@@ -183,26 +177,22 @@ def _wide_in_boxes(t: ir.TileType) -> ir.TileType | None:
     return replace(t, slayout=ir.SLayout.ROW_MAJOR, blayout=ir.BLayout.COL_MAJOR) if wide else None
 
 
-def wide_integers(tile: str) -> Constraint:
-    """64-bit integers keep their layout on A2/A3."""
-    return require(
-        "wide-layout",
-        f"{tile}.slayout == none_box",
-        ("a2a3",),
-        when=f"{tile}.bits == 64",
-        invalid_if=edit(tile, _wide_in_boxes),
-    )
-
-
-def wide_pads(tile: str) -> Constraint:
-    """64-bit integers have no pad value but zero on A5; A2/A3 takes any for zero."""
-    return require(
-        "wide-pad",
-        f"{tile}.pad in (null, zero)",
-        ("a5",),
-        when=f"{tile}.bits == 64",
-        source=f"page tload; {HEADERS}",
-    )
+#: 64-bit integers keep their layout on A2/A3.
+wide_integers = require(
+    "wide-layout",
+    "dst.slayout == none_box",
+    ("a2a3",),
+    when="dst.bits == 64",
+    invalid_if=edit("dst", _wide_in_boxes),
+)
+#: 64-bit integers have no pad value but zero on A5; A2/A3 takes any for zero.
+wide_pads = require(
+    "wide-pad",
+    "dst.pad in (null, zero)",
+    ("a5",),
+    when="dst.bits == 64",
+    source=f"page tload; {HEADERS}",
+)
 
 
 def _shortened(types: Types, view: str, v: ir.PartitionViewType) -> bool:

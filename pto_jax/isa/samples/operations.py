@@ -191,16 +191,14 @@ def _memory_sample(instruction: Instruction, transfer: _Transfer) -> Sample:
     return Sample(instruction, types, ("src",), {} if layout is None else {"layout": layout})
 
 
-def _nz(
-    d: ir.DType, loc: ir.Loc, rows: int = 32, cols: int = 64, v_row: int = -1, v_col: int = -1
-) -> ir.TileType:
-    return ir.TileType(d, rows, cols, v_row, v_col, loc, _COL, _BOX_ROW)
+def _nz(d: ir.DType, loc: ir.Loc, cols: int, v_row: int, v_col: int) -> ir.TileType:
+    return ir.TileType(d, 32, cols, v_row, v_col, loc, _COL, _BOX_ROW)
 
 
 def _in_boxes(d: ir.DType, loc: ir.Loc) -> _Transfer:
     """A window of 2x2 boxes into a larger tile of boxes."""
     c0 = 256 // d.word_bits
-    return _nz(d, loc, 32, 3 * c0, 32, 2 * c0), (1, 2, 2, 16, c0), _G.NZ
+    return _nz(d, loc, 3 * c0, 32, 2 * c0), (1, 2, 2, 16, c0), _G.NZ
 
 
 def _loaded(profile: profiles.Profile) -> Iterator[_Transfer]:
@@ -208,7 +206,7 @@ def _loaded(profile: profiles.Profile) -> Iterator[_Transfer]:
     yield ir.TileType(_F16, 16, 16, 7, 6, ir.Loc.MAT, _COL), (1, 3, 1, 7, 2), _G.DN
     yield _in_boxes(_F32, ir.Loc.VEC)
     yield _in_boxes(_I8, ir.Loc.MAT)
-    yield _nz(_F16, ir.Loc.MAT, 32, 32, 19, 20), (19, 20), _G.ND
+    yield _nz(_F16, ir.Loc.MAT, 32, 19, 20), (19, 20), _G.ND
     yield ir.TileType(_I16, 32, 32, 18, 21, ir.Loc.MAT, _ROW, _BOX_COL), (18, 21), _G.DN
     if profile.name != "a2a3":
         yield from _scales()

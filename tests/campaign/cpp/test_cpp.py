@@ -1,7 +1,5 @@
 """Programs in C++: golden texts, what is refused, and that every brace and name closes."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

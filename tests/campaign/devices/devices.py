@@ -1,7 +1,5 @@
 """Devices for campaigns, in a module that worker processes can import."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

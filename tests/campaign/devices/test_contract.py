@@ -1,7 +1,5 @@
 """The contract of a device under test: what ``fuzz --help-dut`` says is what devices meet."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

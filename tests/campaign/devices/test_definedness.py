@@ -1,7 +1,5 @@
 """Devices are compared on what is defined: undefined memory and bits of NaNs are their own choice."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Devices under test: what good, bad and hanging commands become."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 import time

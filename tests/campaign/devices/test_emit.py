@@ -1,7 +1,5 @@
 """Case folders and vectors: what is in them, and that they say what was executed."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which elements of a case are compared: other undefined data is accepted, other defined data is not."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

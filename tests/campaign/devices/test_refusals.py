@@ -1,7 +1,5 @@
 """What devices decline is no success, is named, is learnt and left out of programs."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

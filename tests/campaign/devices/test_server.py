@@ -1,7 +1,5 @@
 """Devices that answer case after case: the protocol, what bad ones become, and lockstep campaigns on them."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

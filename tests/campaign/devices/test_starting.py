@@ -1,7 +1,5 @@
 """Devices that cannot start end a campaign with their own words; failures as they are found are kept."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """What a device is sent is the text as its author wrote it, in the present version of the language."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Machines that cost nothing, in a module that worker processes can import, and commands in a folder."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What the options of a campaign say of its programs, and that its programs are so."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Campaigns from the command to the store: failures, interruptions, crashes, hangs, several processes."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

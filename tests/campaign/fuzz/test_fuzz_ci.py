@@ -1,7 +1,5 @@
 """Campaigns in continuous integration: baselines, new causes, time limits, stores that know their plan."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

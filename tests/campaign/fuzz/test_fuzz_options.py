@@ -1,7 +1,5 @@
 """Options of the command: wrong ones are told in one line; machines and presets follow from the others."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3

@@ -1,8 +1,6 @@
 """Results come case by case: whatever order they come in, and wherever a campaign ends, a block is the sum of
 its cases."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import replace

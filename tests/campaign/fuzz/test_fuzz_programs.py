@@ -1,7 +1,5 @@
 """A user's own programs: every file, entry and profile takes its turn; what is wrong with one is said."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a person who waits is shown."""
 
-from __future__ import annotations
-
 import io
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Goals: what their files say, that programs reach them, and what is told of bins that are not reached."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Stores that anyone may have written, continued: a line says what is wrong, and nothing is executed."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sqlite3

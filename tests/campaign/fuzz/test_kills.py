@@ -3,8 +3,6 @@
 Each ends with the rows of one that nothing disturbed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

@@ -1,7 +1,5 @@
 """Mutations of the user's programs: legal again, of every kind, and told."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter

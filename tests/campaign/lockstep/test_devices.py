@@ -1,7 +1,5 @@
 """Programs that are made and executed as arrays, on devices."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,7 +23,7 @@ from pto_jax.generate.programs import Case
 from pto_jax.lockstep.stream import Runner
 from pto_jax.lockstep.tables import Table, Tables, small, table
 from tests.campaign.blocks import joined
-from tests.campaign.lockstep.decoded import decode
+from tests.campaign.lockstep.conftest import decode
 
 SEED = 3
 

@@ -1,7 +1,5 @@
 """Programs in lockstep: drawn alike everywhere, legal, and with the bits of every other way to execute."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +22,7 @@ from pto_jax.lowering.bits import x64
 from pto_jax.oracle.step import RULES
 from pto_jax.profiles import ProfileName
 from pto_jax.verifier.programs import verify_program
-from tests.campaign.lockstep.decoded import decode
+from tests.campaign.lockstep.conftest import decode
 
 SEED = 11
 INDEX = np.arange(2**40, 2**40 + 40, dtype=np.uint64)

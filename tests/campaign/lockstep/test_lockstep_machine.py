@@ -1,7 +1,5 @@
 """The lockstep engine as a machine and as the executor of a campaign."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 
@@ -23,7 +21,7 @@ from pto_jax.lockstep.stream import Runner
 from pto_jax.lockstep.tables import SPAN, Table, Tables
 from pto_jax.lowering.lockstep import Programs
 from tests.campaign.blocks import joined
-from tests.campaign.lockstep.decoded import decode
+from tests.campaign.lockstep.conftest import decode
 
 SEED = 3
 

@@ -1,7 +1,5 @@
 """Campaigns of the cube unit: kernels of everything that executes, equal bits, planted bugs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Campaigns of micro-operations: kernels of everything that executes, equal bits, planted bugs, devices."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Passes with a bug: programs with other names, in which one instruction is changed."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A corpus of kernels before and after a pass that has bugs: all are seen, most are located."""
 
-from __future__ import annotations
-
 import random
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Devices with one bug each: the reference interpreter, changed in one place."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial

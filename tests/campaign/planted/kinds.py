@@ -1,7 +1,5 @@
 """Thirteen kinds of bugs that simulators have had, each planted in the reference interpreter."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What failure folders show in a report, also those that somebody spoiled, and how a campaign grew."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

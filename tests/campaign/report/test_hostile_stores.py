@@ -1,8 +1,6 @@
 """Stores from anyone: one line for what no campaign writes, in every command that reads one; no command of
 theirs is executed."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Reports of a store: what they count, the text, the JSON, the page, and stores that are none."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

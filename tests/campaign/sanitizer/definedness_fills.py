@@ -3,8 +3,6 @@
 What differs between two fills depends on undefined data, so the shadow has to say so.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ that is reported. Scalars that every program has: ``i0`` to ``i8`` (index), ``on
 ``wide`` (i32 0, 2, 32).
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every planted use of undefined data is found where it happens; the repaired programs are silent."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

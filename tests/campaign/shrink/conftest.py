@@ -1,7 +1,5 @@
 """A failure folder, and a copy of it that a test may spoil."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
@@ -10,8 +8,7 @@ import pytest
 from pto_jax.cases.targets import Oracle
 from pto_jax.failures.folder import About, save
 from pto_jax.failures.search import Finding
-from tests.campaign.shrink.failures import failures
-from tests.campaign.shrink.planted import WRONG_ADDITION
+from tests.campaign.shrink.planted import WRONG_ADDITION, failures
 
 #: What code from a folder would make.
 MARKER = "executed"

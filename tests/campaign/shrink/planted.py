@@ -1,15 +1,18 @@
-"""Machines with a defect in one instruction."""
+"""Machines with a defect in one instruction, and their failures on generated programs."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import tee
 from typing import Any
 
 import numpy as np
 
+from pto_jax.cases.comparison import Outcome, compare_case
 from pto_jax.cases.targets import Oracle, Run
-from pto_jax.generate.programs import Case
+from pto_jax.generate.options import PRESETS
+from pto_jax.generate.programs import Case, cases
 from pto_jax.interpreter import Execution, TileRef
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.oracle.step import Policy
@@ -135,3 +138,23 @@ def missing(machine: ReferenceMachine, execution: Execution, before: Any) -> Non
 
 #: Machines for command lines: ``python:tests.campaign.shrink.planted:NAME``.
 WRONG_ADDITION = Planted("tadd", next_number)
+
+
+def failures(preset: str, machine: Planted = WRONG_ADDITION) -> Iterator[Outcome]:
+    """The failures in the order of the programs: what is generated may change, so nobody says where."""
+    return copy(_searched(preset, machine))
+
+
+@cache
+def _searched(preset: str, machine: Planted) -> Iterator[Outcome]:
+    (first,) = tee(_search(preset, machine), 1)
+    return first
+
+
+def _search(preset: str, machine: Planted) -> Iterator[Outcome]:
+    for case in cases(6, 1000, PRESETS[preset]):
+        # Without the instruction there is no defect.
+        if any(op.name == machine.instruction for op in case.program.walk()):
+            outcome = compare_case(case, Oracle(), machine)
+            if outcome.is_failure:
+                yield outcome

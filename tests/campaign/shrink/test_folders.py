@@ -1,7 +1,5 @@
 """Failure folders: what is in them, executing them again, and broken ones."""
 
-from __future__ import annotations
-
 import json
 from itertools import islice
 from pathlib import Path
@@ -16,8 +14,7 @@ from pto_jax.failures.folder import EXPECTED, GOT, INPUTS, REPORT, SHRUNK, read,
 from pto_jax.failures.recorder import Keeper
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, cases
-from tests.campaign.shrink.failures import failures
-from tests.campaign.shrink.planted import WRONG_ADDITION, Planted, last_column
+from tests.campaign.shrink.planted import WRONG_ADDITION, Planted, failures, last_column
 
 TESTED = "python:tests.campaign.shrink.planted:WRONG_ADDITION"
 

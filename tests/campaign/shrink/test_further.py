@@ -1,7 +1,5 @@
 """Failures in folders made smaller, what they depend on, and what devices said."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys
@@ -26,8 +24,7 @@ from pto_jax.failures.search import Machines, Search
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, cases
 from pto_jax.ir import AccPhase, Op, RoundMode
-from tests.campaign.shrink.failures import failures
-from tests.campaign.shrink.planted import WRONG_ADDITION
+from tests.campaign.shrink.planted import WRONG_ADDITION, failures
 
 TESTED = "python:tests.campaign.shrink.planted:WRONG_ADDITION"
 

@@ -1,7 +1,5 @@
 """Failure folders damaged in every file and every entry: no traceback, no execution, nothing lost."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Failures shrink to the instruction at fault, or to the few operations they need."""
 
-from __future__ import annotations
-
 import statistics
 from collections import Counter
 from collections.abc import Iterator
@@ -20,12 +18,12 @@ from pto_jax.generate.selection import catalogue
 from pto_jax.ir import Op, TileType
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.verifier.programs import verify_program
-from tests.campaign.shrink.failures import failures
 from tests.campaign.shrink.planted import (
     WRONG_ADDITION,
     Altered,
     Defect,
     Planted,
+    failures,
     last_column,
     missing,
     next_number,

@@ -1,7 +1,5 @@
 """Failure folders from anyone: nothing that they name is executed, and broken ones are one line."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """Folders of raw files with a description."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """System tests of the assembler's form: found, generated, executed and judged by their own comparison."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -4,8 +4,6 @@ A text is a program, or a PtoError with a place says why not. A program is verif
 findings with a place, and printed as text that reads back as the same program.
 """
 
-from __future__ import annotations
-
 import gc
 import random
 import signal

@@ -5,8 +5,6 @@ with folders also their ``.pto`` files, and the program texts among the string c
 files. Texts are made when they are asked for.
 """
 
-from __future__ import annotations
-
 import ast
 import random
 from collections.abc import Callable, Sequence

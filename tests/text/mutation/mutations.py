@@ -7,8 +7,6 @@ Every mutation takes a random number generator, a text and a second text to take
 True
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The mutation fuzz of the text reader: a small run, that it finds what is planted, and what it found."""
 
-from __future__ import annotations
-
 import gc
 import random
 from collections.abc import Iterator
