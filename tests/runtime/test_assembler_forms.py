@@ -101,7 +101,10 @@ def test_tfillpad_fills_a_larger_tile() -> None:
     assert any("at least 4x32, the size of src" in d.message for d in pto.verify(smaller, "a5"))
 
 
-@pytest.mark.parametrize(("op", "d"), [("tpartmax", "f32"), ("tpartmin", "f16"), ("tpartmax", "i16")])
+@pytest.mark.parametrize(
+    ("op", "d"),
+    [("tpartmax", "f32"), ("tpartmin", "f16"), ("tpartmax", "i16"), ("tpartmin", "i64"), ("tpartmin", "u64")],
+)
 def test_partial_extremes_of_lanes_that_neither_source_has(op: str, d: str) -> None:
     """On a5 they hold the finite number that never wins; on a2a3 one source has every lane."""
     kind = pto.dtype(d).numpy
@@ -111,8 +114,8 @@ def test_partial_extremes_of_lanes_that_neither_source_has(op: str, d: str) -> N
     whole = f"!pto.tile_buf<vec, 4x32x{d}>"
     text = f"pto.{op} ins(%a, %b : {', '.join(types)}) outs(%d : {whole})"
     found = everywhere(text, {"a": a, "b": b, "d": np.ones((4, 32), kind)})
-    largest = {"f32": 3.4028234663852886e38, "f16": 65504, "i16": 32767}[d]
-    lowest = -largest - (kind.kind == "i")
+    about: Any = np.finfo if kind.kind == "f" else np.iinfo
+    lowest, largest = about(kind).min, about(kind).max
     expected = np.full((4, 32), lowest if op == "tpartmax" else largest, kind)
     expected[:2] = a[:2]
     expected[2:, :16] = b[2:, :16]
