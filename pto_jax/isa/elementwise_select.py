@@ -77,9 +77,9 @@ TCMP = tile_instruction(
     "tcmp",
     "Lane-wise comparison into a packed bit mask.",
     "For each valid row of src0, bit j of the mask row is src0[i,j] <mode> src1[i,j]; comparisons "
-    "with NaN are false "
-    "except NE. On cpu_sim the mask tile is cleared first; on a2a3 and a5 bits behind the row stay, but for "
-    "what the decisions say of whole predicates.",
+    "with NaN are false except NE. On cpu_sim the mask tile is cleared first; on a2a3 and a5 the last mask "
+    "element of a row has zeros behind its bits, and those behind it stay, but for what the decisions say of "
+    "whole predicates.",
     _CMP_OPERANDS,
     pairs(
         rows_by_mask(("u8",), ("i32", "f16", "f32"))

@@ -124,6 +124,25 @@ def test_partial_extremes_of_lanes_that_neither_source_has(op: str, d: str) -> N
     assert any("one equal to the 4x32 of dst" in e.message for e in pto.verify(pto.parse(text), "a2a3"))
 
 
+@pytest.mark.parametrize(
+    ("profile", "mask", "expected"),
+    [
+        ("a2a3", "1x32xu8", [255, 1, 170]),
+        ("a5", "1x32xu8, valid=1x2", [255, 1, 170]),
+        ("a5", "1x8xu32, valid=1x1", [255, 1, 0, 0, 170]),
+        ("a5", "1x32xu8", [255, 1, *[0] * 14, 170]),
+    ],
+)
+def test_the_last_mask_element_of_a_row_has_zeros_behind_its_bits(
+    profile: str, mask: str, expected: list[int]
+) -> None:
+    tile = "!pto.tile_buf<vec, 1x64xf32, valid=1x9>"
+    text = f"pto.tcmp ins(%a, %a : {tile}, {tile}) outs(%d : !pto.tile_buf<vec, {mask}>)"
+    before = np.full(32, 170, np.uint8).view(pto.dtype(mask.split("x")[2].split(",")[0]).numpy)
+    found = everywhere(text, {"a": np.zeros((1, 64), np.float32), "d": before.reshape(1, -1)}, profile)
+    assert found.view(np.uint8)[0, : len(expected)].tolist() == expected
+
+
 def test_hif8_keeps_infinities() -> None:
     src, dst = "!pto.tile_buf<vec, 1x32xf32>", "!pto.tile_buf<vec, 1x32x!pto.hif8>"
     a = np.zeros((1, 32), np.float32)
