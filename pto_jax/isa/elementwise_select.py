@@ -77,9 +77,9 @@ TCMP = tile_instruction(
     "tcmp",
     "Lane-wise comparison into a packed bit mask.",
     "For each valid row of src0, bit j of the mask row is src0[i,j] <mode> src1[i,j]; comparisons "
-    "with NaN are false "
-    "except NE. On cpu_sim the mask tile is cleared first; on a2a3 and a5 bits behind the row stay, but for "
-    "what the decisions say of whole predicates.",
+    "with NaN are false except NE. On cpu_sim the mask tile is cleared first; on a2a3 and a5 the last mask "
+    "element of a row has zeros behind its bits, and those behind it stay, but for what the decisions say of "
+    "whole predicates.",
     _CMP_OPERANDS,
     pairs(
         rows_by_mask(("u8",), ("i32", "f16", "f32"))
@@ -275,15 +275,16 @@ TCVT = tile_instruction(
     "tcvt",
     "Element type conversion with rounding and saturation control.",
     "dst = convert(src) with the rounding mode and saturation in effect for the pair on the profile. "
-    "cpu_sim: the mode acts from floats to integers only, floats round to nearest even, and equal types keep "
-    "their bits unless sat_mode is ON. ON first clamps the source, as f64, to the range that both types "
-    "have: an infinity gives the largest finite number (65504 in f16), NaN the upper end, and 64-bit "
-    "integers lose low bits, into their own type too. OFF overflows to infinity and keeps the low bits of "
-    "integers. a2a3 and a5: f32 to f32 rounds to a whole number; floats to integers truncate under a mode "
-    "that the pair has not, ODD included (into i4 they round to nearest even), NaN gives 0, and with OFF the "
-    "low bits stay of an integer of 32 bits (64 for i64) that saturates; i32 to f16 (a2a3) rounds "
-    "to nearest even and floats to hif8 (a5) half away from zero under every mode; i16 to u32 (a5) makes 0 "
-    "of negative numbers under every sat_mode. Where a mode has no effect, the verifier warns.",
+    "cpu_sim: the mode acts from floats to integers only, floats round to nearest even, and equal types "
+    "keep their bits unless sat_mode is ON. ON first clamps the source, as f64, to the range that both "
+    "types have: an infinity gives the largest finite number (65504 in f16), NaN the upper end (8-bit "
+    "floats keep NaN, 4-bit floats have 0 for it), and 64-bit integers lose low bits, into their own type "
+    "too. OFF overflows to infinity and keeps the low bits of integers. a2a3 and a5: f32 to f32 rounds to a "
+    "whole number; floats to integers truncate under a mode that the pair has not, ODD included (into i4 "
+    "they round to nearest even), NaN gives 0, and with OFF the low bits stay of an integer of 32 bits (64 "
+    "for i64) that saturates; i32 to f16 (a2a3) rounds to nearest even and floats to hif8 (a5) half away "
+    "from zero under every mode; i16 to u32 (a5) makes 0 of negative numbers under every sat_mode. Where a "
+    "mode has no effect, the verifier warns.",
     _CVT_OPERANDS,
     pairs(_pairs_of("cpu_sim"), _pairs_of("a2a3"), _pairs_of("a5")),
     type_vars=("D", "S"),

@@ -382,7 +382,9 @@ def _reference(
             factor = jnp.repeat(factor, GROUP, axis=0)[: w.shape[0]]
         w = lax.stop_gradient(w.astype(np.float32)) * factor
     product = jnp.matmul(x, w.astype(x.dtype))
-    return product if bias is None else product + bias.astype(x.dtype)
+    if bias is None:
+        return product
+    return product + lax.expand_dims(bias.astype(x.dtype), range(product.ndim - 1))
 
 
 @seldom_collected()

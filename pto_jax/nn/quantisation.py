@@ -3,7 +3,7 @@
 import ast
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from numbers import Real
@@ -245,7 +245,8 @@ def dequantise(
 
     ``codes`` are int8 or float8_e4m3fn of any shape, ``scale`` a float32 array that broadcasts to them, or
     exponents (``float8_e8m0fnu``) for groups of 32 along ``axis``, as :func:`quantise` gives them.
-    Raises ArgumentError for other elements, and for scales that do not broadcast.
+    Raises ArgumentError for other elements, for scales that do not broadcast, and for exponents of groups
+    along another axis.
 
     >>> dequantise(jnp.array([[1, -127]], jnp.int8), 0.5).tolist()
     [[0.5, -63.5]]
@@ -263,9 +264,28 @@ def dequantise(
             whole_along(
                 f"dequantise: {what}", a, _axes(along, a.ndim), f"axis {along}, whose groups share a scale"
             )
+        _check_groups(codes.shape, scale.shape, along)
         return _dequantised_mx(chosen, along)(codes, scale)
     chosen = settings("dequantise", format, profile, numerics)
     return _dequantised(chosen)(codes, scale_of("dequantise: scale", scale, codes.shape))
+
+
+def _check_groups(codes: Sequence[int], scale: Sequence[int], axis: int) -> None:
+    """Exponents of groups along another axis may broadcast, to other numbers."""
+    expected = [_of_groups(codes, at) for at in range(len(codes))]
+    at = _axes(axis, len(codes))[0]
+    if tuple(scale) == expected[at]:
+        return
+    along = [i for i, shape in enumerate(expected) if shape == tuple(scale)]
+    raise ArgumentError(
+        f"dequantise: scale: got shape {tuple(scale)} for codes of shape {tuple(codes)}",
+        allowed=f"{expected[at]}, a number for {GROUP} codes along axis {axis}",
+        fix=f"nn.dequantise(codes, scale, axis={along[0]})" if along else "",
+    )
+
+
+def _of_groups(codes: Sequence[int], at: int) -> tuple[int, ...]:
+    return tuple(-(-n // GROUP) if i == at else n for i, n in enumerate(codes))
 
 
 # -- arguments -----------------------------------------------------------------------------------------

@@ -65,6 +65,13 @@ def range_of(d: DType) -> tuple[float, float]:
     return -float(largest), float(largest)
 
 
+def extreme(d: DType, *, largest: bool) -> int:
+    """The word of the largest or the smallest finite number; float64 would round that of 64-bit integers."""
+    if d.is_integer:
+        return (d.max_int if largest else d.min_int) & ((1 << d.bits) - 1)
+    return int(encode(np.array([range_of(d)[largest]]), d)[0])
+
+
 def _simulated(values: Array, source: DType, target: DType, mode: RoundMode | None, saturate: bool) -> Array:
     if saturate and not is_small(target):
         return _clamped_first(values, source, target, mode)

@@ -309,8 +309,7 @@ def _loser(step: Step, sign: int) -> int:
     """On a5 the bits of the finite number farthest in one direction, elsewhere 0."""
     if step.policy.profile.name != "a5":
         return 0
-    limits = convert.range_of(step.dtype())
-    return int(encode(np.array([[limits[0] if sign < 0 else limits[1]]]), step.dtype())[0, 0])
+    return convert.extreme(step.dtype(), largest=sign > 0)
 
 
 def _partial(name: str, lane: Lane, loser: int = 0) -> None:

@@ -235,18 +235,16 @@ def _fill(step: Step) -> None:
 @other_rule("finite-pads", "tfillpad", "tfillpad_inplace", "tfillpad_expand")
 def _finite(step: Step) -> None:
     """Pads max and min are the largest finite numbers."""
-    limits = convert.range_of(step.dtype())
-    _fill_with(step, limits[0] if step.type().pad == Pad.MIN else limits[1])
+    _fill_with(step, convert.extreme(step.dtype(), largest=step.type().pad != Pad.MIN))
 
 
 @other_rule("minus-one", "tfillpad")
 def _minus_one(step: Step) -> None:
     """Pad zero stands for -1, which no type can say."""
-    _fill_with(step, -1.0)
+    _fill_with(step, int(numbers.encode(np.array([-1.0]), step.dtype())[0]))
 
 
-def _fill_with(step: Step, value: float) -> None:
-    word = int(numbers.encode(np.array([[value]]), step.dtype())[0, 0])
+def _fill_with(step: Step, word: int) -> None:
     _fill(replace(step, attrs={**step.attrs, "padValue": word}))
 
 

@@ -141,10 +141,10 @@ class Tile:
     def __repr__(self) -> str:
         t, batch = self.type.with_valid(*self.type.shape), getattr(self.words, "shape", (0, 0))[:-2]
         head = f"Tile({'x'.join(map(str, batch))}{' of ' if batch else ''}{t}"
-        leaves = [x for x in _leaves(self) if x is not None]
-        if any(isinstance(x, Tracer) or not hasattr(x, "__array__") for x in leaves):
+        if not _has_values(self):
             valid = "" if self.type.is_full else f", valid {dims_text(self.type.valid)}"
-            return f"{head}{valid}, traced)"
+            arrays = all(x is None or _is_array(x) for x in _leaves(self))
+            return f"{head}{valid}, {'no values' if arrays else 'traced'})"
         rows, cols = (np.asarray(n) for n in (self.valid_rows, self.valid_cols))
         if rows.ndim or cols.ndim:
             return f"{head}, valid {_span(rows)}x{_span(cols)}, {_values(self)})"
@@ -160,10 +160,7 @@ class Tile:
         1
         1
         """
-        leaves = [x for x in _leaves(self) if x is not None]
-        if self.words is None or any(isinstance(x, Tracer) or not hasattr(x, "__array__") for x in leaves):
-            return repr(self)
-        if np.ndim(self.words) > 2:
+        if not _has_values(self) or np.ndim(self.words) > 2:
             return repr(self)
         rows, cols = int(self.valid_rows), int(self.valid_cols)
         t = self.type.with_valid(*self.type.shape)
@@ -172,8 +169,7 @@ class Tile:
 
     def _repr_svg_(self) -> str | None:
         """The picture that notebooks show, of a batch the first tile; None where there are no values."""
-        leaves = [x for x in _leaves(self) if x is not None]
-        if any(isinstance(x, Tracer) or not hasattr(x, "__array__") for x in leaves) or 0 in self.shape[:-2]:
+        if not _has_values(self) or 0 in self.shape[:-2]:
             return None
         from ..pictures import tile as picture
 
@@ -323,6 +319,21 @@ jax.export.register_pytree_node_serialization(
 
 def _leaves(t: Tile) -> tuple[Any, Any, Any]:
     return t.words, t.v_row, t.v_col
+
+
+def _has_values(t: Tile) -> bool:
+    """Whether the leaves are arrays with the words and sizes of a tile.
+
+    JAX and its users put other leaves into the same tree: axes, specifications, tangents of type float0.
+    """
+    sizes = [n for n in (t.v_row, t.v_col) if n is not None]
+    kinds = [(t.words, t.dtype.word.kind), *((n, "i") for n in sizes)]
+    are_arrays = all(_is_array(x) for x, _ in kinds)
+    return are_arrays and np.ndim(t.words) >= 2 and all(np.dtype(x.dtype).kind == k for x, k in kinds)
+
+
+def _is_array(leaf: Any) -> bool:
+    return hasattr(leaf, "__array__") and not isinstance(leaf, Tracer)
 
 
 def _of_arrays(words: np.ndarray[Any, Any], v_row: Any, v_col: Any, type: TileType) -> Tile:

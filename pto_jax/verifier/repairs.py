@@ -66,6 +66,7 @@ def _candidates(op: Op, instruction: Instruction, profile: Profile, operand: str
         first = operands.get(operand or "", "")
         yield base
         yield from islice(_edited(base, first), _MOST_EDITED)
+        yield from islice(_exchanged(base, operand, first, instruction, profile), _MOST_EDITED)
         yield from _with_attributes(base, instruction)
         samples = list(_sampled(base, instruction, profile, operands))
         for types in samples[:2]:
@@ -170,6 +171,21 @@ def _edited(op: Op, first: str) -> Iterator[Op]:
             if isinstance(t, TileType):
                 sized = replace(t, rows=rows, cols=cols, v_row=v_row, v_col=v_col)
                 yield from (_typed(op, {name: with_dtype(sized, d)}) for d in dtypes if sized != t)
+
+
+def _exchanged(
+    op: Op, operand: str | None, name: str, instruction: Instruction, profile: Profile
+) -> Iterator[Op]:
+    """The operation with one operand as legal samples have it: the element type, also layout, also sizes."""
+    actual = _types(op).get(name)
+    if actual is None or operand is None:
+        return
+    found = [s.types[operand] for s in legal_samples(instruction, profile) if operand in s.types]
+    dtypes = dict.fromkeys(d for d in map(element_type, found) if d is not None)
+    typed = [with_dtype(actual, d) for d in dtypes] if isinstance(actual, TileType | ScalarType) else []
+    for t in dict.fromkeys((*typed, *(_like(t, actual) for t in found), *found)):
+        if t != actual:
+            yield _typed(op, {name: t})
 
 
 def _sampled(

@@ -306,3 +306,28 @@ def test_no_tile_without_its_sizes_is_proposed() -> None:
             FUNCTION.replace("  return\n", f"  pto.tneg ins(%none : {t}) outs(%none : {t})\n  return\n")
         )
     assert "got the undefined value %none" in str(raised.value) and not raised.value.diagnostics[0].fix
+
+
+@pytest.mark.parametrize(
+    ("name", "types", "wrong", "target"),
+    [
+        ("tgather", {"a": "5x32xf32", "i": "3x32xi16", "d": "3x32xf32"}, "i", "cpu_sim"),
+        ("tgather", {"a": "5x32xi64", "i": "3x32xu16", "d": "3x32xi64"}, "i", "a5"),
+        ("trowargmax", {"a": "5x64xbf16", "d": "16x1xi16, valid=5x1, blayout=col_major"}, "d", "a5"),
+        ("tcolargmax", {"a": "5x64xu16", "d": "1x64xi16"}, "d", "a5"),
+        ("tcvt", {"a": "8x32xi8", "d": "8x32xbf16"}, "d", "a2a3"),
+    ],
+)
+def test_the_fix_changes_the_operand_of_the_message_alone(
+    name: str, types: dict[str, str], wrong: str, target: str
+) -> None:
+    spelled = {n: f"!pto.tile_buf<vec, {t}>" for n, t in types.items()}
+    *sources, destination = spelled
+    ins = f"{', '.join(f'%{n}' for n in sources)} : {', '.join(spelled[n] for n in sources)}"
+    text = f"pto.{name} ins({ins}) outs(%{destination} : {spelled[destination]})"
+    (error,) = [d for d in pto.verify(pto.parse(text), profile=target) if d.severity == "error"]
+    assert error.fix is not None
+    others = [t for n, t in spelled.items() if n != wrong]
+    assert spelled[wrong] not in error.fix and all(t in error.fix for t in others)
+    assert error.fix.count("!pto.tile_buf<") == len(spelled)
+    assert not [d for d in pto.verify(pto.parse(error.fix), profile=target) if d.severity == "error"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
+from pto_jax import nn
 
 X = np.linspace(-1.5, 1.5, 64, dtype=np.float32).reshape(4, 16)
 SQUARES = """
@@ -114,6 +116,14 @@ def test_results_of_other_float_types_and_the_usual_idiom() -> None:
     np.testing.assert_array_equal(jax.grad(lambda x: (HALF(x) * 2.0).astype(np.float32).sum())(X), 2 * X**0)
     idiom = jax.grad(lambda x: (x + jax.lax.stop_gradient(HALF(x) - x)).sum())(X)
     np.testing.assert_array_equal(idiom, X**0)
+
+
+@pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 4)])
+def test_promotion_settings_allow_the_gradient_of_a_layer_with_a_bias(shape: tuple[int, ...]) -> None:
+    x, w, bias = np.ones(shape, np.float32), np.ones((4, 5), np.float32), np.ones(5, np.float32)
+    with jax.numpy_rank_promotion("raise"), jax.numpy_dtype_promotion("strict"):
+        found = jax.grad(lambda b: nn.linear(x, w, b, format="f32").sum())(bias)
+    np.testing.assert_array_equal(found, np.full(5, math.prod(shape[:-1]), np.float32))
 
 
 def test_arrays_of_other_libraries_and_lists() -> None:

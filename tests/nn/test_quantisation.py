@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -133,6 +134,21 @@ def test_under_jit_and_vmap() -> None:
 def test_errors_say_what_fits(call: Any, message: str) -> None:
     with pytest.raises(pto.ArgumentError, match=message):
         call()
+
+
+@pytest.mark.parametrize(("size", "axis"), [((7, 5), 0), ((64, 5), 0), ((32, 32), -2), ((3, 1, 33), 1)])
+def test_exponents_of_another_axis_are_refused(size: tuple[int, ...], axis: int) -> None:
+    x = np.arange(math.prod(size), dtype=np.float32).reshape(size)
+    codes, scale = nn.quantise(x, format="mx", axis=axis)
+    at = axis % len(size)
+    with pytest.raises(
+        pto.ArgumentError, match=rf"codes along axis -1; try: nn\.dequantise\(codes, scale, axis={at}\)"
+    ):
+        nn.dequantise(codes, scale)
+    values = np.asarray(nn.dequantise(codes, scale, axis=at))
+    assert np.abs(values - x).max() <= x.max() / 8
+    with pytest.raises(pto.ArgumentError, match=r"scale: got shape .* for codes of shape .*; allowed: \("):
+        nn.dequantise(codes, np.concatenate([scale, scale], at), axis=at)
 
 
 def test_numbers_of_numpy_are_axes_and_percentiles() -> None:

@@ -99,7 +99,10 @@ def test_tfillpad_fills_a_larger_tile() -> None:
     assert any("at least 4x32, the size of src" in d.message for d in pto.verify(smaller, "a5"))
 
 
-@pytest.mark.parametrize(("op", "d"), [("tpartmax", "f32"), ("tpartmin", "f16"), ("tpartmax", "i16")])
+@pytest.mark.parametrize(
+    ("op", "d"),
+    [("tpartmax", "f32"), ("tpartmin", "f16"), ("tpartmax", "i16"), ("tpartmin", "i64"), ("tpartmin", "u64")],
+)
 def test_partial_extremes_of_lanes_that_neither_source_has(op: str, d: str) -> None:
     """On a5 they hold the finite number that never wins; on a2a3 one source has every lane."""
     kind = pto.dtype(d).numpy
@@ -109,14 +112,33 @@ def test_partial_extremes_of_lanes_that_neither_source_has(op: str, d: str) -> N
     whole = f"!pto.tile_buf<vec, 4x32x{d}>"
     text = f"pto.{op} ins(%a, %b : {', '.join(types)}) outs(%d : {whole})"
     found = everywhere(text, {"a": a, "b": b, "d": np.ones((4, 32), kind)})
-    largest = {"f32": 3.4028234663852886e38, "f16": 65504, "i16": 32767}[d]
-    lowest = -largest - (kind.kind == "i")
+    about: Any = np.finfo if kind.kind == "f" else np.iinfo
+    lowest, largest = about(kind).min, about(kind).max
     expected = np.full((4, 32), lowest if op == "tpartmax" else largest, kind)
     expected[:2] = a[:2]
     expected[2:, :16] = b[2:, :16]
     expected[:2, :16] = (np.maximum if op == "tpartmax" else np.minimum)(a, b)[:2, :16]
     np.testing.assert_array_equal(found, expected)
     assert any("one equal to the 4x32 of dst" in e.message for e in pto.verify(pto.parse(text), "a2a3"))
+
+
+@pytest.mark.parametrize(
+    ("profile", "mask", "expected"),
+    [
+        ("a2a3", "1x32xu8", [255, 1, 170]),
+        ("a5", "1x32xu8, valid=1x2", [255, 1, 170]),
+        ("a5", "1x8xu32, valid=1x1", [255, 1, 0, 0, 170]),
+        ("a5", "1x32xu8", [255, 1, *[0] * 14, 170]),
+    ],
+)
+def test_the_last_mask_element_of_a_row_has_zeros_behind_its_bits(
+    profile: str, mask: str, expected: list[int]
+) -> None:
+    tile = "!pto.tile_buf<vec, 1x64xf32, valid=1x9>"
+    text = f"pto.tcmp ins(%a, %a : {tile}, {tile}) outs(%d : !pto.tile_buf<vec, {mask}>)"
+    before = np.full(32, 170, np.uint8).view(pto.dtype(mask.split("x")[2].split(",")[0]).numpy)
+    found = everywhere(text, {"a": np.zeros((1, 64), np.float32), "d": before.reshape(1, -1)}, profile)
+    assert found.view(np.uint8)[0, : len(expected)].tolist() == expected
 
 
 def test_hif8_keeps_infinities() -> None:

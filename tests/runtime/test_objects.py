@@ -59,6 +59,27 @@ def test_a_traced_tile_has_a_representation() -> None:
     assert "traced" in repr(jax.tree.unflatten(jax.tree.structure(pto.tile(X)), [object()]))
 
 
+def _tangents(t: pto.Tile) -> pto.Tile:
+    """The gradient that JAX has for integer words: a tile of arrays of type float0."""
+    found: pto.Tile = jax.grad(lambda t: t.array.sum(), allow_int=True)(t)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("other", "shown"),
+    [
+        (_tangents, "no values"),
+        (lambda t: jax.tree.map(lambda _: None, t), "no values"),
+        (lambda t: jax.tree.map(lambda _: np.zeros(3), t), "no values"),
+        (lambda t: jax.tree.map(lambda _: object(), t), "traced"),
+    ],
+)
+@pytest.mark.parametrize("tile", [pto.tile(X), pto.tile(X).dynamic()], ids=["whole", "sizes"])
+def test_a_tile_of_other_leaves_has_a_representation(tile: pto.Tile, other: Any, shown: str) -> None:
+    t = other(tile)
+    assert shown in repr(t) and str(t) == repr(t) and t._repr_svg_() is None
+
+
 def test_the_shape_of_a_tile_is_that_of_its_array() -> None:
     made = pto.tile(X, valid=(2, 3))
     assert (made.shape, made.ndim, made.dtype) == ((4, 8), 2, pto.dtype("f32"))
