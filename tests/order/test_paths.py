@@ -10,7 +10,7 @@ import pto_jax as pto
 from pto_jax.analysis.resolve import resolve
 from pto_jax.order.judge import courses, judged_program
 from pto_jax.order.numbers import ASSUMED
-from tests.order.test_catalogue import FREE, POP, PUSH, STORE_ACC, TO_LEFT, TO_MAT
+from tests.order.test_catalogue import FREE, POP, PUSH, STORE_ACC, TO_LEFT, TO_MAT, TPUT
 from tests.order.texts import (
     ACC,
     BARRIER,
@@ -419,3 +419,29 @@ def test_courses_that_take_the_same_way_are_followed_once() -> None:
     order = judged_program(resolve(program, pto.profile("a2a3")))
     ways = [run.course.numbers[0] for run in courses(order, program.functions[0])]
     assert ways == [*ASSUMED, 16]
+
+
+LOW = "%low = arith.remsi %n, %c2 : index\n"
+NUMBERED = "%up = arith.addi %n, %c1 : index\n" + load("a") + dynamic("set", "MTE2", "V", "%n")
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        (NUMBERED + dynamic("wait", "MTE2", "V", "%up"), "pto.set_flag_dyn [<PIPE_MTE2>, <PIPE_V>, %up]"),
+        (LOW + dynamic("set", "MTE2", "V", "%low"), "pto.wait_flag_dyn [<PIPE_MTE2>, <PIPE_V>, %low]"),
+        (
+            set_("MTE2", "MTE3") + TPUT + wait("MTE2", "MTE3"),
+            "pto.wait_flag[<PIPE_MTE2>, <PIPE_MTE3>, <EVENT_ID0>]",
+        ),
+        (
+            "pto.wait_event[<TLOAD>, <TVEC>, <EVENT_ID3>]\n",
+            "pto.set_flag[<PIPE_MTE2>, <PIPE_V>, <EVENT_ID3>]",
+        ),
+    ],
+    ids=["a wait", "a signal", "a copy with its own flag", "an event"],
+)
+def test_the_other_half_of_a_flag_can_be_pasted(body: str, line: str) -> None:
+    (found,) = judged(body)
+    assert f"try: {line} " in found.missing
+    assert pto.parse(HEAD + body + line + "\nreturn\n}")
