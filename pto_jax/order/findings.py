@@ -105,7 +105,9 @@ def races(judged: Judged, runs: Sequence[CourseRun]) -> Iterator[Finding]:
             firsts[pair] = first, count + run.clocks.counts[key]
     text = Text(free_events(judged), _scopes(judged))
     for (one, two, *_), (race, count) in sorted(firsts.items(), key=lambda item: (item[0][1], item[0][0])):
-        yield _race(race, count, one >= two, text)
+        # Blocks run beside each other: the later line of one is no earlier pass of a loop.
+        carried = one >= two and block_of(race.first.core) == block_of(race.second.core)
+        yield _race(race, count, carried, text)
 
 
 def free_events(judged: Judged) -> Counter[tuple[Pipe | None, Pipe | None]]:
