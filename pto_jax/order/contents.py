@@ -133,6 +133,8 @@ class ContentsRun(CourseRun):
         self.micro = False
         #: What is written through one place and read through another one: the number of the write, the place.
         self.passed: set[tuple[int, Place]] = set()
+        #: Pairs of a tile and a part of it that is read before it has a value of its own.
+        self.parts: set[frozenset[tuple[Bytes, int]]] = set()
         #: The bytes that the present operation reads, and what has placed what is there.
         self.sources: list[tuple[Bytes, frozenset[int]]] = []
         self.lineage: frozenset[int] = frozenset()
@@ -245,6 +247,8 @@ class ContentsRun(CourseRun):
                 self.lost.setdefault((id(written.op), old.bytes, place.bytes), Lost(written, old, place))
             elif written.place.has(place.start, place.end):
                 written.own = True
+                if old is None and is_window(place.type, written.place.type):
+                    self.parts.add(written.place.pair(place))
             if not same and exact:
                 self.passed.add((last - 1, place))
 
@@ -267,7 +271,7 @@ class ContentsRun(CourseRun):
 
     def found(self) -> Iterator[Lost]:
         """The values that are lost, without those that windows of what is read replace on purpose."""
-        meant = set()
+        meant = set(self.parts)
         for number, place in self.passed:
             written = self.writes[number]
             inside = place.has(written.region.start, written.region.end)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from .. import isa
+from ..analysis.roots import hands_token
 from ..errors import Diagnostic, Span
 from ..ir import Function, KernelKind, Op, Pipe, Program
 from ..isa import effects
@@ -104,7 +105,9 @@ def races(judged: Judged, runs: Sequence[CourseRun]) -> Iterator[Finding]:
             firsts[pair] = first, count + run.clocks.counts[key]
     text = Text(free_events(judged), _scopes(judged))
     for (one, two, *_), (race, count) in sorted(firsts.items(), key=lambda item: (item[0][1], item[0][0])):
-        yield _race(race, count, one >= two, text)
+        # Blocks run beside each other: the later line of one is no earlier pass of a loop.
+        carried = one >= two and block_of(race.first.core) == block_of(race.second.core)
+        yield _race(race, count, carried, text)
 
 
 def free_events(judged: Judged) -> Counter[tuple[Pipe | None, Pipe | None]]:
@@ -259,9 +262,9 @@ def _publishing(*, signal: bool) -> str:
     return next(n for n, o in orders if o is not None and o.publishes and (o.role == "signal") == signal)
 
 
-def _ordering(role: str, through: str) -> str:
-    """The instruction that orders in this way."""
-    orders = ((name, i.traits.order) for name, i in isa.instructions().items())
+def _ordering(role: str, through: str, *, numbered: bool = False) -> str:
+    """The instruction that orders in this way; ``numbered``: by a number that is an operand."""
+    orders = ((n, i.traits.order) for n, i in isa.instructions().items() if i.operands or not numbered)
     return next(n for n, o in orders if o is not None and (o.role, o.through) == (role, through))
 
 
@@ -316,14 +319,22 @@ def _above(first: Use, use: Use, text: Text) -> str:
 
 def _spelled(near: Op, name: str, *pipes: Pipe, event: int | None = None) -> str:
     """An operation on pipes in the language of another operation: C++, Python or PTO text."""
-    span, words = near.span, [f"PIPE_{pipe.name}" for pipe in pipes]
+    words = [f"PIPE_{pipe.name}" for pipe in pipes]
     words += [f"EVENT_ID{event}"] if event is not None else []
-    if span is not None and span.python:
+    language = _language(near)
+    if language == "python":
         return f"pto.{name}({', '.join(map(repr, words))})"
-    if span is not None and span.file.endswith(SUFFIXES):
+    if language == "c++":
         return f"{'pipe_' if event is None else ''}{name}({', '.join(words)});"
     options = ", ".join(f"<{word}>" for word in words)
     return f"pto.{name} {options}" if event is None else f"pto.{name}[{options}]"
+
+
+def _language(op: Op) -> Literal["python", "c++", "text"]:
+    """The language that an operation is written in."""
+    if op.span is None:
+        return "text"
+    return "python" if op.span.python else "c++" if op.span.file.endswith(SUFFIXES) else "text"
 
 
 def between_blocks(judged: Judged, function: Function, runs: Sequence[CourseRun]) -> Iterator[Finding]:
@@ -434,7 +445,8 @@ class _Verdict:
                 f"sets a token that {earlier.name}{where} has set and nothing has waited for{some}; allowed: "
                 "a wait between two signals of the same pipes and number"
             )
-            wait = _flag("wait", pair, op)
+            # A copy has no number in the text; the flag that is there has the same one.
+            wait = _flag("wait", pair, op if hands_token(op) else earlier)
             missing = f"{_arrow(pair)}; try: {wait} between both signals, or another number"
             yield self.finding(
                 "unmatched", op, message, missing, len(assumptions), "warning", pair.source, earlier
@@ -604,11 +616,17 @@ def _arrow(pair: Pair) -> str:
 
 
 def _flag(role: Literal["signal", "wait"], pair: Pair, op: Op) -> str:
-    """The other half of a flag: as the language of the text has it where its number stands there."""
-    order, event = effects.traits_of(op).order, op.attrs.get("event")
-    if isinstance(event, int) and order is not None and order.through == "flag":
+    """The other half of a flag, as the language of the text has it."""
+    event, language = op.attrs.get("event"), _language(op)
+    if isinstance(event, int):
         return _spelled(op, _ordering(role, "flag"), pair.source, pair.target, event=event)
-    return f"{_ordering(role, 'flag')}[PIPE_{pair.source.name}, PIPE_{pair.target.name}, {_number(op)}]"
+    pipes, number = [f"PIPE_{pipe.name}" for pipe in (pair.source, pair.target)], str(_number(op))
+    if language == "c++":
+        return f"{_ordering(role, 'flag')}({', '.join([*pipes, number.lstrip('%')])});"
+    name = _ordering(role, "flag", numbered=True)
+    if language == "python":
+        return f"pto.{name}({', '.join([*map(repr, pipes), number.lstrip('%')])})"
+    return f"pto.{name} [{', '.join([*(f'<{pipe}>' for pipe in pipes), number])}]"
 
 
 def _number(op: Op) -> object:

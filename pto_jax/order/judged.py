@@ -22,6 +22,9 @@ from .guided import special_trips
 BLOCK, BLOCKS, SUBBLOCK = (f"__pypto_spmd_{name}" for name in ("block_idx", "block_num", "subblock_idx"))
 #: The longest period of trips that is looked for.
 LONGEST = 24
+#: Operations that divide, those of them that give quotients, and through how many a number is traced back.
+_QUOTIENTS = ("arith.div", "arith.floordiv", "arith.ceildiv", "arith.shr")
+_DIVIDES, _DEEP = (*_QUOTIENTS, "arith.rem", "arith.andi"), 6
 #: Operations up to which all trips of a loop are followed, and those that all loops share.
 SHORT, ALL_LOOPS = 600, 24_000
 #: Numbers of flags between cores from here on are those of the second vector core.
@@ -111,6 +114,7 @@ class Judged:
     _meets: dict[int, bool] = field(default_factory=dict)
     _special: dict[int, tuple[int, ...]] = field(default_factory=dict)
     _periods: dict[int, int] = field(default_factory=dict)
+    _steady: dict[int, tuple[bool, ...]] = field(default_factory=dict)
 
     @cached_property
     def caches(self) -> bool:
@@ -177,21 +181,100 @@ class Judged:
             own = {v for op in loop.walk() for v in (*op.results, *(a for r in op.regions for a in r.args))}
             calls = any(effects.traits_of(op).calls for op in loop.walk())
             divisors = {2} | {d for v, d in self._divisors if calls or v in own}
+            divisors |= set(self._turns(loop))
             period = self._periods[id(loop)] = _common_multiple(divisors)
         return period
 
+    def steady(self, loop: Op) -> tuple[bool, ...]:
+        """Of what a loop carries: whether every trip adds the same number to it."""
+        steady = self._steady.get(id(loop))
+        if steady is None:
+            made = _made(loop)
+            steady = self._steady[id(loop)] = tuple(
+                _adds(new, old, loop, made) for old, new in _carried(loop)
+            )
+        return steady
+
+    def _turns(self, loop: Op) -> Iterator[int]:
+        """After how many trips carried numbers may begin again: what they are compared with, and one more."""
+        turning = [old for (old, _), adds in zip(_carried(loop), self.steady(loop), strict=True) if not adds]
+        made = _made(loop) if turning else {}
+        for op in loop.regions[0].ops if turning else ():
+            limit = self._number(op, op.ins[1]) if op.name.startswith("arith.cmpi") else None
+            if limit is not None and any(_adds(op.ins[0], old, loop, made) for old in turning):
+                yield from (n for n in (limit, limit + 1) if 1 < n <= LONGEST)
+
     @cached_property
     def _divisors(self) -> list[tuple[Value, int]]:
-        """The numbers that are divided, each by what."""
+        """The numbers that are divided, each by what; of quotients by the product."""
         pairs = []
         for function in self.resolved.program.functions:
-            facts = self.resolved.facts(function)
+            made = {v: op for op in function.walk() for v in op.results}
             for op in function.walk():
-                if op.name.startswith(("arith.rem", "arith.andi", "arith.div")) and len(op.ins) == 2:
-                    number = facts.of(op).number(op.ins[1])
-                    if isinstance(number, int) and 1 < number <= LONGEST:
-                        pairs.append((op.ins[0], number + 1 if op.name == "arith.andi" else number))
+                number = self._divisor(op)
+                if number is not None:
+                    behind = self._quotient(op.ins[0], made)
+                    pairs += [(op.ins[0], number * n) for n in {1, behind} if 1 < number * n <= LONGEST]
         return pairs
+
+    def _number(self, op: Op, value: Value) -> int | None:
+        """The number of an operand that the text says."""
+        function = self._of_two.get(id(op))
+        number = None if function is None else self.resolved.facts(function).of(op).number(value)
+        return number if isinstance(number, int) else None
+
+    @cached_property
+    def _of_two(self) -> dict[int, Function]:
+        """The functions of operations of two operands."""
+        return {id(op): f for f in self.resolved.program.functions for op in f.walk() if len(op.ins) == 2}
+
+    def _divisor(self, op: Op) -> int | None:
+        """By which number of the text an operation divides."""
+        kind = next((k for k in _DIVIDES if op.name.startswith(k)), None)
+        number = self._number(op, op.ins[1]) if kind is not None and len(op.ins) == 2 else None
+        if number is None or number < 0:
+            return None
+        return {"arith.andi": number + 1, "arith.shr": 1 << min(number, LONGEST)}.get(kind or "", number)
+
+    def _quotient(self, value: Value, made: Mapping[Value, Op], deep: int = _DEEP) -> int:
+        """What a number has been divided by before."""
+        op = made.get(value)
+        if op is None or not deep or not op.name.startswith("arith."):
+            return 1
+        behind = max((self._quotient(v, made, deep - 1) for v in op.ins), default=1)
+        is_quotient = op.name.startswith(_QUOTIENTS)
+        return behind * (self._divisor(op) or 1) if is_quotient else behind
+
+
+def _carried(loop: Op) -> Iterator[tuple[Value, Value]]:
+    """What a loop carries at the beginning of a trip, and what it hands on."""
+    body = loop.regions[0]
+    yield from zip(body.args[1:], body.ops[-1].ins if body.ops else (), strict=False)
+
+
+def _made(loop: Op) -> Mapping[Value, Op]:
+    """The operations of a loop's body by their results."""
+    return {v: op for op in loop.regions[0].ops for v in op.results}
+
+
+def _adds(value: Value, old: Value, loop: Op, made: Mapping[Value, Op]) -> bool:
+    """Whether a number is another one of its trip, or that plus a number that is the same in all trips."""
+    while value != old:
+        op = made.get(value)
+        if op is None or op.name not in ("arith.addi", "arith.subi", "arith.index_cast"):
+            return False
+        first, *others = op.ins
+        if op.name == "arith.addi" and first != old and not _depends(made, first):
+            first, others = others[0], [first]
+        if any(_depends(made, v) or v in loop.regions[0].args for v in others):
+            return False
+        value = first
+    return True
+
+
+def _depends(made: Mapping[Value, Op], value: Value) -> bool:
+    """Whether a number is computed in a trip; a constant is not."""
+    return value in made and made[value].name != "arith.constant"
 
 
 def _common_multiple(divisors: set[int]) -> int:

@@ -2,7 +2,9 @@
 
 A condition, a trip count or an event number that only execution has is assumed to be some number, one for
 each course. Two windows of global memory may meet for that number by chance, so that every assumed number has
-a second value, ``generic``, drawn at random: windows meet where they do for generic numbers.
+a second value, ``generic``, drawn at random: windows meet where they do for generic numbers. Both differ by a
+multiple of small numbers, so that halves and remainders go together. Choices follow the number of the course,
+and slots in turns have one value.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from .regions import GENERIC
 
 #: Numbers that are assumed, one for each course: no trip, a few, and some that tile sizes divide.
 ASSUMED = (0, 1, 2, 3, 64, 192)
-_MOST, _STEP = 1 << 26, 64
+_MOST, _STEP = 1 << 30, 960
+#: Remainders by numbers up to here are slots and flags in turns: their second value is the first one.
+_TURNS = 64
 #: Numbers and conditions that are told apart as what something depends on; others are one.
 _LEAVES, _CONDITIONS = 96, 32
 #: Numbers beyond the sizes that programs compare with.
@@ -50,6 +54,11 @@ class Assumed(NamedTuple):
     generic: int
     of: int
     gaps: frozenset[int] = frozenset()
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is what it is in this course wherever it is compared: a slot or a flag in turns."""
+        return self.doubt == Doubt.ASSUMED and self.value == self.generic
 
 
 class Course(NamedTuple):
@@ -104,16 +113,17 @@ class Guesses:
         value, own = _at(self.course.numbers, self.leaves), self.leaves
         self.leaves += 1
         of = 1 << own if own < _LEAVES else _BEYOND
-        return Assumed(value, doubt, self.random.randrange(GENERIC, _MOST, _STEP), of)
+        far = self.random.randrange(GENERIC // _STEP + 1, _MOST // _STEP) * _STEP
+        return Assumed(value, doubt, far + value, of)
 
     def computed(self, name: str, args: Sequence[object], source: DType, result: DType) -> object:
         """A scalar operation; a new guess where it is not one of integers."""
         values = [a.value if isinstance(a, Assumed) else a for a in args]
-        generic = [a.generic if isinstance(a, Assumed) else a for a in args]
         if name == "arith.select" and not all(isinstance(v, int) for v in values[1:]):
             self.decisive |= _origin(args[:1])
             return args[1] if values[0] else args[2]
-        number, other = fold(name, values, source, result), fold(name, generic, source, result)
+        number = fold(name, values, source, result)
+        other = number if _takes_turns(name, args) else _second(name, args, values, number, source, result)
         doubts = [a.doubt for a in args if isinstance(a, Assumed)]
         if number is None or other is None:
             return self.leaf(result, Doubt.UNSURE)
@@ -180,6 +190,33 @@ class Guesses:
 
 def _at(numbers: Sequence[int], at: int) -> int:
     return numbers[at % len(numbers)]
+
+
+def _second(
+    name: str,
+    args: Sequence[object],
+    values: Sequence[object],
+    number: int | None,
+    source: DType,
+    result: DType,
+) -> int | None:
+    """The second value of a result: an operation chooses the operand that it chooses in this course."""
+    generic = [a.generic if isinstance(a, Assumed) else a for a in args]
+    if name == "arith.select":
+        chosen = generic[1 if values[0] else 2]
+    elif name.startswith(("arith.max", "arith.min")) and number in values:
+        chosen = generic[values.index(number)]
+    else:
+        return fold(name, generic, source, result)
+    return chosen if isinstance(chosen, int) else None
+
+
+def _takes_turns(name: str, args: Sequence[object]) -> bool:
+    """Whether an operation gives a remainder by a small number of the text, or such a number at most."""
+    small = [type(n) is int and 0 < n <= _TURNS for n in args]
+    if name.startswith("arith.min") or name == "arith.andi":
+        return any(small)
+    return name.startswith("arith.rem") and small[-1]
 
 
 def _origin(numbers: Sequence[object]) -> int:

@@ -152,7 +152,8 @@ class Signals:
             return
         self._count(op, role, pair, _value(number))
         if isinstance(number, Assumed):
-            self.numbered.add(pair)
+            if not number.exact:
+                self.numbered.add(pair)
             number = number.generic
         elif isinstance(number, int) and not 0 <= number < EVENTS and "event" not in op.attrs:
             self.outside.setdefault(id(op), (op, number))

@@ -180,7 +180,7 @@ class Walk(Interpreter):
                 self.course.shortened.setdefault(self.named + self.core.name, []).append(trips)
         outside, self.around = self.around, self.around * max(1, len(shown))
         for trip in shown:
-            carried = _further(passed, trip - at, period)
+            carried = _further(passed, trip - at, period, self.course.judged.steady(op))
             counter = self.index("arith.addi", lower, self.index("arith.muli", trip, step))
             inner = Scope(scope)
             for value, operand in zip(body.args, (counter, *carried), strict=True):
@@ -246,15 +246,17 @@ def _shown(trips: int, period: int, most: int, special: Sequence[int] = ()) -> S
     return [*range(first), *(n for at in starts for n in range(at, at + period)), *range(trips - left, trips)]
 
 
-def _further(passed: list[tuple[Operand, ...]], skipped: int, period: int) -> tuple[Operand, ...]:
-    """What a loop carries after trips that are left out: numbers go on as they did in the last period."""
+def _further(
+    passed: list[tuple[Operand, ...]], skipped: int, period: int, steady: Sequence[bool]
+) -> tuple[Operand, ...]:
+    """What a loop carries after trips that are left out: steady numbers go on as in the last period."""
     now = passed[-1]
     if not skipped or len(passed) <= period:
         return now
     before = passed[-1 - period]
     return tuple(
-        new + (new - old) * (skipped // period) if type(new) is int and type(old) is int else new
-        for new, old in zip(now, before, strict=True)
+        new + (new - old) * (skipped // period) if adds and type(new) is int and type(old) is int else new
+        for new, old, adds in zip(now, before, steady, strict=True)
     )
 
 

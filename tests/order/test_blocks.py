@@ -186,6 +186,14 @@ def test_the_message_names_both_blocks_and_the_way_to_order_them() -> None:
     )
 
 
+def test_a_later_line_of_another_block_is_no_earlier_pass_of_a_loop() -> None:
+    first = FIRST.removeprefix(NUMBER)
+    read = branch(window("far", "%c16") + load("b", "far"), condition="%first")
+    found = races(OWN + store("a", "own") + first + read, 2)
+    assert told(found) == ["race MTE2->MTE3"]
+    assert "earlier pass" not in found[0].diagnostic.message
+
+
 def test_what_is_complete_and_not_published_says_so() -> None:
     body, grid, _ = WRONG["30 drained and not published"]
     first, *_ = races(body, grid)

@@ -76,7 +76,7 @@ KERNELS: dict[str, tuple[str, set[str], str]] = {
     "a number that a condition chooses": (LOAD + sync("MTE2", "V", CHOSEN) + ADD, set(), "a2a3"),
     "a flag of another number": (
         LOAD + set_("MTE2", "V", CHOSEN) + wait("MTE2", "V", "EVENT_ID2") + ADD,
-        {"race MTE2->V", "deadlock"},
+        {"race MTE2->V", "deadlock", "unmatched"},
         "a2a3",
     ),
     "tokens of a buffer": (BUFFERS, set(), "a5"),

@@ -107,6 +107,26 @@ SWAP = (
 LOAD_X = load("x")
 ADD_X = f"pto.tadd ins(%x, %x : {T}, {T}) outs(%d : {T})\n"
 PICK = "%e0 = arith.select %c, %c0, %c1 : index\n"
+#: A prefetch into the other one of two slots; the last slot is that of the number of trips.
+AHEAD = (
+    LAST + load("a") + set_("MTE2", "V")
+    + loop(SLOT + "%next = arith.subi %c1, %slot : index\n%odd = arith.cmpi eq, %slot, %c1 : index\n"
+           + f"%t = arith.select %odd, %b, %a : {T}\n%u = arith.select %odd, %a, %b : {T}\n"
+           + load("u") + dynamic("set", "MTE2", "V", "%next") + dynamic("wait", "MTE2", "V", "%slot")
+           + add("d", "t") + sync("V", "MTE2", 1), "%more")
+    + "%least = arith.maxsi %more, %c0 : index\n%end = arith.remsi %least, %c2 : index\n"
+    + f"%high = arith.cmpi eq, %end, %c1 : index\n%t = arith.select %high, %b, %a : {T}\n"
+    + dynamic("wait", "MTE2", "V", "%end") + add("e", "t")
+)  # fmt: skip
+MANY = "%many = arith.cmpi sgt, %n, %c4 : index\n%id = arith.select %many, %c1, %c0 : index\n" + branch(
+    load("a") + set_("MTE2", "V", 1), load("a") + set_("MTE2", "V", 0), "%many"
+)
+LEAST = MANY.replace("arith.select %many, %c1, %c0", "arith.minsi %n, %c1")
+PARITY = (
+    "%end = arith.remsi %n, %c2 : index\n%high = arith.cmpi eq, %end, %c1 : index\n"
+    "%wide = arith.index_cast %end : index to i64\n%at = arith.muli %wide, %a1 : i64\n"
+    f"%t = pto.alloc_tile addr = %at : {T}\n"
+)
 
 
 def picked(kind: str) -> str:
@@ -204,14 +224,14 @@ PAIRS: dict[str, Pair] = {
         + add("d", "a"),
         LOW + load("a") + dynamic("set", "MTE2", "V", "%high") + dynamic("wait", "MTE2", "V", "%low")
         + add("d", "a"),
-        {"race MTE2->V", "deadlock"},
+        {"race MTE2->V", "deadlock", "unmatched"},
     ),
     "the other number of two": Pair(
         loop(SUM + load("a") + dynamic("set", "MTE2", "V", "%one2") + dynamic("wait", "MTE2", "V", "%one2")
              + add("d", "a") + FREE_IN),
         loop(SUM + load("a") + dynamic("set", "MTE2", "V", "%one2") + dynamic("wait", "MTE2", "V", "%two2")
              + add("d", "a") + FREE_IN),
-        {"race MTE2->V", "deadlock"},
+        {"race MTE2->V", "deadlock", "unmatched"},
     ),
     "numbers that may be equal": Pair(
         AFTER + OTHER + dynamic("set", "V", "MTE2", "%n") + dynamic("wait", "V", "MTE2", "%op"),
@@ -221,6 +241,25 @@ PAIRS: dict[str, Pair] = {
     "a number that a condition chooses": Pair(
         PICK + load("a") + picked("set") + picked("wait") + add("d", "a"),
         PICK + load("a") + picked("set") + dynamic("wait", "MTE2", "V", "%c0") + add("d", "a"),
+        {"race MTE2->V", "deadlock", "unmatched"},
+    ),
+    "the last slot of a prefetch": Pair(
+        AHEAD, AHEAD.replace("%end = arith.remsi %least", "%end = arith.remsi %n"), {"deadlock", "unmatched"}
+    ),
+    "a number that a comparison chooses": Pair(
+        MANY + dynamic("wait", "MTE2", "V", "%id") + add("d", "a"),
+        MANY.replace("%many, %c1, %c0", "%many, %c0, %c1") + dynamic("wait", "MTE2", "V", "%id")
+        + add("d", "a"),
+        {"race MTE2->V", "deadlock", "unmatched"},
+    ),
+    "a number of at most one": Pair(
+        LEAST.replace("sgt, %n, %c4", "sge, %n, %c1") + dynamic("wait", "MTE2", "V", "%id") + add("d", "a"),
+        LEAST + dynamic("wait", "MTE2", "V", "%id") + add("d", "a"),
+        {"race MTE2->V", "deadlock", "unmatched"},
+    ),
+    "a tile at the address of a slot": Pair(
+        PARITY + branch(load("b") + IN, load("a") + IN, "%high") + add("d", "t"),
+        PARITY + branch(load("b"), load("a"), "%high") + FREE_IN + add("d", "t"),
         {"race MTE2->V"},
     ),
     "both arms": Pair(

@@ -8,7 +8,7 @@ import pto_jax as pto
 from pto_jax.analysis.resolve import resolve
 from pto_jax.order.judge import courses, judged_program
 from pto_jax.order.numbers import ASSUMED
-from tests.order.test_catalogue import FREE, POP, PUSH, STORE_ACC, TO_LEFT, TO_MAT
+from tests.order.test_catalogue import FREE, POP, PUSH, STORE_ACC, TO_LEFT, TO_MAT, TPUT
 from tests.order.texts import (
     ACC,
     BARRIER,
@@ -86,6 +86,30 @@ WORDS = "".join(
     )
     for n in (1, 2)
 )
+MOST = "%most = arith.constant 1002 : index\n"
+#: Two trips use a slot before the next two use the other one.
+EVERY = (
+    MOST + primed(2)
+    + loop("%two = arith.divsi %k, %c2 : index\n%slot = arith.remsi %two, %c2 : index\n"
+           "%rest = arith.remsi %k, %c2 : index\n%first = arith.cmpi eq, %rest, %c0 : index\n"
+           f"%odd = arith.cmpi eq, %slot, %c1 : index\n%t = arith.select %odd, %b, %a : {T}\n"
+           + branch(dynamic("wait", "V", "MTE2", "%slot") + load("t") + SYNC, condition="%first")
+           + add("d", "t")
+           + branch("LAST", dynamic("set", "V", "MTE2", "%slot"), "%first"), "%most")
+    + drained(2)
+)  # fmt: skip
+#: Three slots in turns, by a number that is carried and begins again.
+CARRIED = (
+    THREE + MOST + primed(3)
+    + "%end = scf.for %k = %c0 to %most step %c1 iter_args(%slot = %c0) -> (index) {\n"
+    + "%i1 = arith.cmpi eq, %slot, %c1 : index\n%i2 = arith.cmpi eq, %slot, %c2 : index\n"
+    + f"%t1 = arith.select %i1, %b, %a : {T}\n%t = arith.select %i2, %e, %t1 : {T}\n"
+    + dynamic("wait", "V", "MTE2", "%slot") + load("t") + SYNC
+    + "BODY%next = arith.addi %slot, %c1 : index\n%wrap = arith.cmpi eq, %next, %c3 : index\n"
+    + "%new = arith.select %wrap, %c0, %next : index\nscf.yield %new : index\n}\n"
+    + drained(3)
+)  # fmt: skip
+GIVEN = dynamic("set", "V", "MTE2", "%slot")
 HALF = load("a") + unless(SYNC) + add("d", "a") + BACK
 #: What is found where it is judged by all numbers: the body, and the findings.
 WRONG: dict[str, tuple[str, set[str]]] = {
@@ -166,6 +190,11 @@ WRONG: dict[str, tuple[str, set[str]]] = {
         + loop(compared("k", 17) + load("a") + unless(SYNC) + add("d", "a") + BACK, "%most"),
         {"race MTE2->V"},
     ),
+    "one of two trips that use a slot": (
+        EVERY.replace("LAST", GIVEN).replace("} else {\n" + GIVEN, ""),
+        {"race V->MTE2"},
+    ),
+    "three slots that are carried": (CARRIED.replace("BODY", GIVEN + add("d", "t")), {"race V->MTE2"}),
     "a barrier in every other trip": (
         loop(PARITY + branch(BARRIER, condition="%odd") + STEP),
         {"race V->MTE2"},
@@ -212,6 +241,8 @@ CORRECT = {
     + drained(2),
     "three tiles, three flags": THREE + primed(3) + loop(THIRD + turns()) + drained(3),
     "tiles at addresses in turns": primed(2) + loop(PLACED + turns()) + drained(2),
+    "two trips that use a slot": EVERY.replace("LAST", ""),
+    "three slots that are carried": CARRIED.replace("BODY", add("d", "t") + GIVEN),
     "a number that is carried": primed(2)
     + "%end = scf.for %k = %c0 to %n step %c1 iter_args(%slot = %c0) -> (index) {\n"
     + f"%odd = arith.cmpi eq, %slot, %c1 : index\n%t = arith.select %odd, %b, %a : {T}\n"
@@ -417,3 +448,29 @@ def test_courses_that_take_the_same_way_are_followed_once() -> None:
     order = judged_program(resolve(program, pto.profile("a2a3")))
     ways = [run.course.numbers[0] for run in courses(order, program.functions[0])]
     assert ways == [*ASSUMED, 16]
+
+
+LOW = "%low = arith.remsi %n, %c2 : index\n"
+NUMBERED = "%up = arith.addi %n, %c1 : index\n" + load("a") + dynamic("set", "MTE2", "V", "%n")
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        (NUMBERED + dynamic("wait", "MTE2", "V", "%up"), "pto.set_flag_dyn [<PIPE_MTE2>, <PIPE_V>, %up]"),
+        (LOW + dynamic("set", "MTE2", "V", "%low"), "pto.wait_flag_dyn [<PIPE_MTE2>, <PIPE_V>, %low]"),
+        (
+            set_("MTE2", "MTE3") + TPUT + wait("MTE2", "MTE3"),
+            "pto.wait_flag[<PIPE_MTE2>, <PIPE_MTE3>, <EVENT_ID0>]",
+        ),
+        (
+            "pto.wait_event[<TLOAD>, <TVEC>, <EVENT_ID3>]\n",
+            "pto.set_flag[<PIPE_MTE2>, <PIPE_V>, <EVENT_ID3>]",
+        ),
+    ],
+    ids=["a wait", "a signal", "a copy with its own flag", "an event"],
+)
+def test_the_other_half_of_a_flag_can_be_pasted(body: str, line: str) -> None:
+    (found,) = judged(body)
+    assert f"try: {line} " in found.missing
+    assert pto.parse(HEAD + body + line + "\nreturn\n}")

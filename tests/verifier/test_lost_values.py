@@ -81,6 +81,8 @@ RIGHT = {
     "a window that is scaled in its tile": loop(
         U + read("u", ROWS) + f"pto.tneg ins(%ur : {ROWS}) outs(%u : {ROWS})\n" + STORE
     ),
+    "a window that is scaled in a tile that was read": U
+    + loop(fill("t", T) + read("t", T) + f"pto.tneg ins(%u : {ROWS}) outs(%u : {ROWS})\n"),
     "a window behind a branch": f"scf.if %c {{\n{U}{fill('u', ROWS)}}}\n{STORE}",
     "renewed before it is read": tile("u", OTHER)
     + into("u", OTHER)
