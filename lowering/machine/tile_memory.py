@@ -17,7 +17,7 @@ from pto_jax.errors import ExecutionError, NotExecutableError
 from pto_jax.interpreter import Choice, Scalar, TileRef, View, with_storage
 from pto_jax.ir import F32, U64, DType, Op, TileType, Value
 from pto_jax.isa.rules.handles import ALIGNMENT
-from pto_jax.isa.rules.pipes import HALVES_OF_VALID
+from pto_jax.profiles import ProfileName
 
 from ..bits import from_words, moves_intact, nibbles
 from ..rules import Lanes, Row, Semantics
@@ -260,9 +260,9 @@ class TileMemory:
         return self._placed(op, type, address)
 
     @property
-    def halves_of_valid(self) -> bool:
-        """Whether the profile splits tiles in pipes by their valid region."""
-        return self.semantics.profile.name in HALVES_OF_VALID
+    def profile_name(self) -> ProfileName:
+        """The profile by whose rules pipes and flags between cores work."""
+        return self.semantics.profile.name
 
     def fresh(self, op: Op, result: Value, type: TileType) -> Slot:
         """A new cell for a result that no allocation names."""

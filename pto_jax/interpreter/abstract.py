@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import ir
 from ..isa.micro import MicroCall
+from ..profiles import ProfileName
 from .machine import After, Arm, Before, Body, RunBlock
 from .operands import (
     Buffer,
@@ -35,7 +36,7 @@ class NoStorage:
     depth: int = 0
     checks: bool = False
     in_order: bool = False
-    halves_of_valid: bool = False
+    profile_name: ProfileName | None = None
 
     def begin(self, op: ir.Op, scope: Scope) -> None:
         """Nothing to prepare."""

@@ -14,6 +14,7 @@ from ..analysis.provenance import called
 from ..ir import Function, KernelKind, Loc, Op, Program, WaitCmp
 from ..isa import find
 from ..isa.effects import traits_of
+from ..profiles import ProfileName
 from .operands import LocalPointer, Pointer, Scalar
 from .ranks import Meetings, World
 
@@ -151,6 +152,18 @@ def cores_of(program: Program, function: Function) -> tuple[Core, ...]:
     if "vector" in kinds or not kinds:
         cores += [Core("vector", s) for s in range(2 if halves else 1)]
     return tuple(cores)
+
+
+#: Numbers of flags of a block from here on are those of the second vector core.
+SECOND = 16
+
+
+def are_paired(program: Program, profile: ProfileName | None) -> bool:
+    """Whether numbers of flags of a block say which vector core is meant."""
+    if profile in ("a2a3", "a5"):
+        return profile == "a5"
+    numbers = (op.attrs.get("event") for op in program.walk() if (o := traits_of(op).order) and o.apart)
+    return any(isinstance(n, int) and n >= SECOND for n in numbers)
 
 
 def _uses_fifo(op: Op) -> bool:

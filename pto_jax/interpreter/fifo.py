@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import NotExecutableError
 from ..ir import I1, INDEX, AccPushEpilogue, Op, TileType, Type, UnknownType, Value
-from ..isa.rules.pipes import default_slots
+from ..isa.rules.pipes import HALVES_OF_VALID, default_slots
 from .abstract import AbstractMachine
 from .cores import Block, Core, Entry, Kind
 from .interpreter import Interpreter, Steps, Waiting
@@ -116,7 +116,7 @@ def _packed(interpreter: Interpreter, tile: TileRef, split: int) -> Entry:
     if split:
         axis = (split - 1) % 2
         size = (tile.v_row, tile.v_col)[axis]
-        if not machine.halves_of_valid:
+        if machine.profile_name not in HALVES_OF_VALID:
             sizes[axis] = tile.type.shape[axis]
         elif machine.known(size) is None:
             valid = size
@@ -165,11 +165,12 @@ def half(interpreter: Interpreter, op: Op, tile: TileRef, split: int, which: int
     axis = (split - 1) % 2
     size = tile.type.shape[axis] // 2
     first: Any = which * size
-    if which and (split > 2 or machine.halves_of_valid):
+    of_valid = machine.profile_name in HALVES_OF_VALID
+    if which and (split > 2 or of_valid):
         valid = (tile.v_row, tile.v_col)[axis]
         rounded = interpreter.scalar("arith.addi", (valid, 1), INDEX, INDEX)
         first = interpreter.scalar("arith.divsi", (rounded, 2), INDEX, INDEX)
-    sizes[axis] = min(size, (sizes[axis] + 1 - which) // 2 if machine.halves_of_valid else size)
+    sizes[axis] = min(size, (sizes[axis] + 1 - which) // 2 if of_valid else size)
     start = machine.known(first)
     if start is None:
         return Entry(_window(interpreter, op, tile, axis, size, first), (sizes[0], sizes[1]))

@@ -5,6 +5,7 @@ from typing import Any, Protocol, TypeAlias
 
 from ..ir import DType, Op, TileType, Value
 from ..isa.micro import MicroCall
+from ..profiles import ProfileName
 from .operands import (
     Buffer,
     Execution,
@@ -44,8 +45,8 @@ class Machine(Protocol):
     in_order: bool
 
     @property
-    def halves_of_valid(self) -> bool:
-        """Whether the halves of a tile in a pipe are those of its valid region."""
+    def profile_name(self) -> ProfileName | None:
+        """The profile by whose rules pipes and flags between cores work; None where none is asked for."""
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
         """An ``arith`` operation on scalars of type ``source`` of which at least one is not a number."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Literal
 
 from ..errors import ExecutionError, NotExecutableError
-from ..ir import I1, INDEX, FmatrixMode, Op, OpaqueType, Program, TileType
+from ..ir import I1, INDEX, FmatrixMode, Op, OpaqueType, TileType
 from ..isa import effects
 from ..isa.layout_img2col import IMG2COL_STATE
 from ..isa.matrix import ROUNDING_STATE
@@ -219,10 +219,6 @@ def _scale_address(interpreter: Interpreter, op: Op, scope: Scope) -> None:
         scope.bind(result, interpreter.fresh(op, result, {}))
 
 
-#: Numbers from here on are those of the second vector core.
-_SECOND = 16
-
-
 @executes("cmo.cacheinvalid", "fence.barrier_all", "get_buf_dyn", "rls_buf_dyn")
 def _ordered(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     """Memory is coherent, and instructions take effect one after another."""
@@ -241,31 +237,23 @@ def _cross_block(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
 def _set_intra_block(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     number = flag_number(interpreter, op, scope)
     if number is not None:
-        set_flags(interpreter, number % _SECOND, _partners(interpreter, number))
+        set_flags(interpreter, number % cores.SECOND, _partners(interpreter, number))
 
 
 @executes("wait_intra_block")
 def _wait_intra_block(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
     number = flag_number(interpreter, op, scope)
     if number is not None:
-        yield from wait_for_flags(interpreter, op, number % _SECOND, _partners(interpreter, number))
+        yield from wait_for_flags(interpreter, op, number % cores.SECOND, _partners(interpreter, number))
 
 
 def _partners(interpreter: Interpreter, number: int) -> list[cores.Core]:
     """The cores at the other end of a flag: of the cube core one vector core where numbers say which."""
-    shared, cube = interpreter.shared, interpreter.core.kind == "cube"
-    others = [c for c in shared.cores if (c.kind == "cube") != cube]
-    if not cube or not _paired(interpreter.program):
+    others = _others(interpreter)
+    profile = interpreter.machine.profile_name
+    if interpreter.core.kind != "cube" or not cores.are_paired(interpreter.program, profile):
         return others
-    return [c for c in others if c.subblock == number // _SECOND]
-
-
-def _paired(program: Program) -> bool:
-    """Whether numbers tell the vector cores apart."""
-    numbers = (
-        op.attrs.get("event") for op in program.walk() if op.name in ("set_intra_block", "wait_intra_block")
-    )
-    return any(isinstance(n, int) and n >= _SECOND for n in numbers)
+    return [c for c in others if c.subblock == number // cores.SECOND]
 
 
 @executes("sethf32mode", "settf32mode")

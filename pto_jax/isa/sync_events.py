@@ -209,10 +209,11 @@ _COHERENT = Decision(
 )
 _PAIRS = Decision(
     "Which vector core does a flag of the cube core reach?",
-    "Both; where a program uses numbers from 16 on (a5), numbers below 16 belong to the first one and those "
-    "16 above to the second one.",
-    f"{DIALECT}; pages of the execution model",
+    "On a5 one: the first for numbers below 16, the second for those 16 above. On a2a3 both, on cpu_sim as "
+    "on a5 where a program uses numbers from 16 on.",
+    f"{DIALECT}; pages of the execution model and of micro-operations (A5: separate signals for each core)",
 )
+_SIGNAL, _WAIT = Order("signal", "core", apart=True), Order("wait", "core", apart=True)
 _EVENT_ID = Attribute("event", int, None, "number of the flag", ("event", "event_id"))
 _NUMBER = Operand("id", "in", "index", optional=True, note="run-time number")
 
@@ -328,8 +329,8 @@ _MEMORY_ORDER: tuple[Instruction, ...] = (
         traits=Traits(order=Order("barrier", "pipe", publishes=True)),
         changes=(new(),),
     ),
-    _flag("set_intra_block", "Signal the cores of the block.", Order("signal", "core"), 31, _PAIRS),
-    _flag("wait_intra_block", "Wait for the cores of the block.", Order("wait", "core"), 31, _PAIRS),
+    _flag("set_intra_block", "Signal the cores of the block.", _SIGNAL, 31, _PAIRS),
+    _flag("wait_intra_block", "Wait for the cores of the block.", _WAIT, 31, _PAIRS),
     _flag("set_cross_block", "Signal the cores of all blocks.", Order("signal", "cores"), 15, _BLOCKS),
     _flag("wait_cross_block", "Wait for the cores of all blocks.", Order("wait", "cores"), 15, _BLOCKS),
     _token("get_buf_dyn", "Acquire a buffer token.", Order("wait", "token")),

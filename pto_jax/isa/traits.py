@@ -73,12 +73,14 @@ class Order:
     tokens of buffers (``token``), whole pipes (``pipe``) and single operations (``operation``) order the
     pipes of one core; flags between cores (``core``), all cores (``cores``), flags of processors
     (``signal``) and asynchronous copies (``transfer``) order cores. What ``publishes`` makes earlier writes
-    of global memory visible to other cores and processors.
+    of global memory visible to other cores and processors. Numbers of flags that are ``apart`` may say which
+    vector core they are of.
     """
 
     role: Literal["signal", "wait", "barrier"]
     through: Through
     publishes: bool = False
+    apart: bool = False
 
 
 @dataclass(frozen=True)

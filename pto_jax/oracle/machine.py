@@ -28,7 +28,7 @@ from ..ir import DType, Loc, Op, TileType, Value
 from ..isa import load_families
 from ..isa.micro import MicroCall
 from ..isa.rules.handles import ALIGNMENT
-from ..isa.rules.pipes import HALVES_OF_VALID
+from ..profiles import ProfileName
 from . import micro as micro_operations, scalars
 from .numbers import Array
 from .step import RULES, Policy, Rule, Step, not_executable, scalar_word
@@ -64,9 +64,9 @@ class ReferenceMachine:
         self.special: dict[str, Any] = dict.fromkeys(("AR", "SQZN", *(f"VMS4_{k}" for k in range(4))), 0)
 
     @property
-    def halves_of_valid(self) -> bool:
-        """Whether the profile splits tiles in pipes by their valid region."""
-        return self.policy.profile.name in HALVES_OF_VALID
+    def profile_name(self) -> ProfileName:
+        """The profile by whose rules pipes and flags between cores work."""
+        return self.policy.profile.name
 
     def begin(self, op: Op, scope: Scope) -> None:
         """Nothing to prepare: instructions leave no state outside memory."""

@@ -9,8 +9,9 @@ from itertools import chain
 from math import lcm
 from typing import Any, NamedTuple
 
+from ..analysis.provenance import called
 from ..analysis.resolve import ResolvedOp, ResolvedProgram
-from ..interpreter.cores import meet_inside
+from ..interpreter.cores import are_paired, meet_inside
 from ..ir import AtomicType, Function, KernelKind, Op, Pipe, Value
 from ..isa import effects
 from ..isa.declare import Phase
@@ -27,8 +28,6 @@ _QUOTIENTS = ("arith.div", "arith.floordiv", "arith.ceildiv", "arith.shr")
 _DIVIDES, _DEEP = (*_QUOTIENTS, "arith.rem", "arith.andi"), 6
 #: Operations up to which all trips of a loop are followed, and those that all loops share.
 SHORT, ALL_LOOPS = 600, 24_000
-#: Numbers of flags between cores from here on are those of the second vector core.
-SECOND = 16
 
 
 class OperandUse(NamedTuple):
@@ -158,21 +157,32 @@ class Judged:
         return {id(op): f for f in self.resolved.program.functions for op in f.walk() if op.regions}
 
     @cached_property
+    def repeated(self) -> frozenset[int]:
+        """The operations, by identity, that loops repeat: in them, or in functions that are called there."""
+        program = self.resolved.program
+        left, found = [op for op in program.walk() if _may_repeat(op)], set[int]()
+        while left:
+            for op in left.pop().walk():
+                callee = called(program, op) if id(op) not in found else None
+                left += callee.body.ops if callee is not None else ()
+                found.add(id(op))
+        return frozenset(found)
+
+    @cached_property
     def room(self) -> int:
         """The operations of all followed trips of a loop: fewer where there are many loops."""
         loops = sum(bool(op.regions) for op in self.resolved.program.walk())
         return min(SHORT, ALL_LOOPS // max(1, loops))
 
+    @property
+    def profile_name(self) -> ProfileName | None:
+        """The profile that is judged for."""
+        return self.resolved.profile.name if self.resolved.profile is not None else None
+
     @cached_property
     def paired(self) -> bool:
         """Whether numbers of flags between cores tell the vector cores apart."""
-        core = (
-            op
-            for op in self.resolved.program.walk()
-            if (o := effects.traits_of(op).order) and o.through == "core"
-        )
-        numbers = (op.attrs.get("event") for op in core)
-        return any(isinstance(n, int) and n >= SECOND for n in numbers)
+        return are_paired(self.resolved.program, self.profile_name)
 
     def period(self, loop: Op) -> int:
         """After how many trips flags and tiles by trip number repeat: by what a loop divides numbers."""
@@ -275,6 +285,12 @@ def _adds(value: Value, old: Value, loop: Op, made: Mapping[Value, Op]) -> bool:
 def _depends(made: Mapping[Value, Op], value: Value) -> bool:
     """Whether a number is computed in a trip; a constant is not."""
     return value in made and made[value].name != "arith.constant"
+
+
+def _may_repeat(op: Op) -> bool:
+    """Whether the regions of an operation are executed again and again, as those of loops."""
+    regions = effects.traits_of(op).regions if op.regions else None
+    return regions is not None and (regions.repeats or regions.runs == "graph")
 
 
 def _common_multiple(divisors: set[int]) -> int:

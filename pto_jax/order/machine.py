@@ -31,6 +31,7 @@ from ..interpreter.operands import Frame, LocalPointer, Register
 from ..interpreter.views import local_pointer
 from ..isa import find_micro
 from ..isa.micro import MicroCall
+from ..profiles import ProfileName
 from .numbers import Assumed, Guesses
 from .regions import GENERIC, Region, Space, Storage, tile_region
 from .scopes import VectorScope, after_of, results_of, touched
@@ -41,8 +42,14 @@ class OrderMachine(NoStorage):
 
     abstract: bool = False
 
-    def __init__(self, guesses: Guesses, inputs: Mapping[str, Any] = MappingProxyType({})) -> None:
+    def __init__(
+        self,
+        guesses: Guesses,
+        inputs: Mapping[str, Any] = MappingProxyType({}),
+        profile: ProfileName | None = None,
+    ) -> None:
         self.guesses = guesses
+        self.profile_name = profile
         self.inputs = inputs
         self.core = ""
         #: The operands of the instruction that was executed last, by declared name.

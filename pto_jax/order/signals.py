@@ -14,13 +14,13 @@ from .. import isa
 from ..analysis.roots import hands_token
 from ..errors import Diagnostic
 from ..interpreter import Operand, Scope, TileRef, View
-from ..interpreter.cores import Block, Core
+from ..interpreter.cores import SECOND, Block, Core
 from ..interpreter.fifo import receivers, ring, split_of
 from ..ir import Op, Pipe
 from ..isa import effects
 from ..isa.declare import Phase
 from .clocks import Clock, Clocks, Semaphores, Token
-from .judged import SECOND, Judged
+from .judged import Judged
 from .numbers import Assumed, Doubt
 from .regions import Region
 
@@ -182,8 +182,7 @@ class Signals:
             self.lacking |= {id(op)} if first is None else set()
 
     def _is(self, name: str) -> bool:
-        profile = self.judged.resolved.profile
-        return profile is not None and profile.name == name
+        return self.judged.profile_name == name
 
     def hand_over(self, op: Op, core: str, before: Pipe, phase: Phase) -> None:
         """A step of an operation comes after the one before it, some by a flag that programs use, too."""
@@ -199,7 +198,9 @@ class Signals:
             return
         own, cores = turn.core, turn.shared.cores
         facing = [c for c in cores if (c.kind == "cube") != (own.kind == "cube")]
-        if own.kind == "cube" and self.judged.paired and isinstance(number, int):
+        order = effects.traits_of(op).order
+        apart = order is not None and order.apart and self.judged.paired
+        if own.kind == "cube" and apart and isinstance(number, int):
             facing = [c for c in facing if c.subblock == number // SECOND]
         number = number % SECOND if isinstance(number, int) else number
         for other in [turn.named + c.name for c in facing] or [core]:

@@ -276,7 +276,7 @@ class CourseRun:
         #: Whether it follows all trips of loops.
         self.all_trips = listed is not None
         self.guesses = Guesses(course)
-        self.machine = OrderMachine(self.guesses, judged.inputs)
+        self.machine = OrderMachine(self.guesses, judged.inputs, judged.profile_name)
         self.clocks = Clocks(judged.vector, trace)
         self.signals = Signals(self.clocks, judged)
         self.meetings = Meetings(self.clocks)

@@ -208,6 +208,18 @@ WRONG: dict[str, tuple[str, str, list[str]]] = {
         "a5",
         ["deadlock"],
     ),
+    "26 the second vector core is not signalled": (
+        section("cube", "pto.set_intra_block <PIPE_FIX>, 2\n")
+        + section("vector", SUBBLOCK + "pto.wait_intra_block <PIPE_MTE2>, 2\n"),
+        "a5",
+        ["deadlock"],
+    ),
+    "26 the second vector core is not waited for": (
+        section("cube", "pto.wait_intra_block <PIPE_FIX>, 3\n")
+        + section("vector", SUBBLOCK + "pto.set_intra_block <PIPE_MTE3>, 3\n"),
+        "a5",
+        ["unmatched"],
+    ),
     "27 pops without pushes": (
         section("cube", PUSH) + section("vector", POP + FREE + POP.replace("pp", "p2")),
         "a2a3",
@@ -258,6 +270,21 @@ def test_a_wrong_kernel_is_found(name: str) -> None:
 
 
 RIGHT_ONES: dict[str, tuple[str, str]] = {
+    "26 the first vector core alone": (
+        section("cube", "pto.set_intra_block <PIPE_FIX>, 1\n")
+        + section(
+            "vector",
+            SUBBLOCK
+            + "%none = arith.constant 0 : i64\n%is_first = arith.cmpi eq, %sub, %none : i64\n"
+            + "scf.if %is_first {\n  pto.wait_intra_block <PIPE_MTE3>, 1\n}\n",
+        ),
+        "a5",
+    ),
+    "26 both vector cores by one signal": (
+        section("cube", "pto.set_intra_block <PIPE_FIX>, 2\n")
+        + section("vector", SUBBLOCK + "pto.wait_intra_block <PIPE_MTE2>, 2\n"),
+        "a2a3",
+    ),
     # One source says that A2/A3 keeps one token for both; kernels that work on boards have it everywhere.
     "21 one number to two pipes": (
         set_("V", "MTE3") + set_("V", "MTE2") + wait("V", "MTE3") + wait("V", "MTE2"),

@@ -8,7 +8,7 @@ import pto_jax as pto
 from pto_jax.analysis.resolve import resolve
 from pto_jax.order.judge import courses, judged_program
 from pto_jax.order.numbers import ASSUMED
-from tests.order.test_catalogue import FREE, POP, PUSH, STORE_ACC, TO_LEFT, TO_MAT, TPUT
+from tests.order.test_catalogue import FREE, POP, PUSH, STORE_ACC, SUBBLOCK, TO_LEFT, TO_MAT, TPUT
 from tests.order.texts import (
     ACC,
     BARRIER,
@@ -359,6 +359,14 @@ def test_as_many_slots_on_both_cores_are_no_deadlock_whatever_the_length_of_the_
         (loop(inner, "%c16"), {"deadlock"}),
     ):
         assert set(told(judged(trips + THREE + cube + section("vector", vector)))) == found
+
+
+def test_a_later_line_without_a_loop_is_no_earlier_pass() -> None:
+    """Both vector cores store to the same elements."""
+    (found,) = judged(SUBBLOCK + store("a"))
+    assert told([found]) == ["race MTE3->MTE3"] and "earlier pass" not in str(found)
+    (found,) = judged(SUBBLOCK + loop(store("a") + "pto.barrier <PIPE_ALL>\n"))
+    assert told([found]) == ["race MTE3->MTE3"]
 
 
 def test_a_core_that_is_a_pass_ahead_misses_the_flag_back() -> None:

@@ -242,6 +242,29 @@ def test_flags_of_a_block_tell_the_vector_cores_apart(agree: Agree) -> None:
     np.testing.assert_array_equal(out["y"], np.concatenate([before[:8], (x @ x)[8:]]))
 
 
+def test_a_number_of_the_first_vector_core_signals_the_second_one_on_a2a3_only() -> None:
+    """Both vector cores wait for flag 2, which the cube core sets once."""
+    vector = f"""
+    %core64 = pto.get_subblock_idx
+    %core = arith.index_cast %core64 : i64 to index
+    %start = arith.muli %core, %c8 : index
+    %t = pto.alloc_tile : {vec("f32", 8)}
+    %yv = pto.make_tensor_view %y, shape = [%c16, %c16], strides = [%c16, %c1] : {VIEW}
+    %wy = pto.partition_view %yv, offsets = [%start, %c0], sizes = [%c8, %c16] : {VIEW} -> {whole("f32", 8)}
+    pto.wait_intra_block <PIPE_V>, 2
+    pto.texpands ins(%one : f32) outs(%t : {vec("f32", 8)})
+    pto.tstore ins(%t : {vec("f32", 8)}) outs(%wy : {whole("f32", 8)})
+    """.replace("%core64 =", "%one = arith.constant 1.0 : f32\n    %core64 =", 1)
+    arguments = np.zeros((16, 16), np.float32), np.zeros(1, np.float32), np.zeros((16, 16), np.float32), 0
+    made = program("a3", "pto.set_intra_block <PIPE_FIX>, 2", vector)
+    for run in (pto.compile(made), lambda *a: oracle.run(made, a)):
+        assert (np.asarray(run(*arguments)["y"]) == 1).all()
+    one = program("a5", "pto.set_intra_block <PIPE_FIX>, 2", vector)
+    for run in (pto.compile(one), lambda *a: oracle.run(one, a)):
+        with pytest.raises(pto.ExecutionError, match="vector1 waits for flag 2 for ever"):
+            run(*arguments)
+
+
 def product_with_itself(setup: str, split: int, left: str = LEFT) -> str:
     """A cube core that takes the halves of the vector cores as one matrix and stores its square into y."""
     mat, acc = MAT.format("f32"), ACC.format("f32", "")
