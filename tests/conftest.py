@@ -100,7 +100,7 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of tests that are marked ``variants(n)``, n variants are of every run and the others are slow.
 
-    Of those, every third is of every change and all are of every night.
+    Of those, every sixth is of every change and all are of every night.
 
     ``-k`` selects a test by the names of the instructions that it is marked with, else of those that it
     executes. Variants that are marked with the one name it has are not slow.
@@ -121,7 +121,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         others = [item for i, item in enumerate(variants) if i not in kept]
         for i, item in enumerate(others):
             item.add_marker(pytest.mark.slow)
-            if i % 3:
+            if i % 6:
                 item.add_marker(pytest.mark.nightly)
 
 

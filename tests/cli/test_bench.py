@@ -27,6 +27,7 @@ def test_the_looped_program_has_about_100_instructions_and_is_legal() -> None:
     assert not [d for d in pto.verify(program) if d.severity == "error"]
 
 
+@pytest.mark.slow
 def test_a_new_process_measures_its_first_result(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

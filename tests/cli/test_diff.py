@@ -336,6 +336,7 @@ ONE_WRONG = """%m = pto.vcmps %r, %odd, %all, "eq"
         : !pto.vreg<{1}x{0}>, !pto.vreg<{1}x{0}>, !pto.mask<b{2}> -> !pto.vreg<{1}x{0}>"""
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(("element", "bits", "value"), [("i16", 16, -12345), ("i8", 8, 77)])
 def test_every_value_of_small_elements_is_tried(commands: Any, element: str, bits: int, value: int) -> None:
     lanes = 2048 // bits

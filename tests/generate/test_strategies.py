@@ -37,6 +37,7 @@ def test_cases_are_legal(case: Case) -> None:
     assert not _errors(case)
 
 
+@pytest.mark.slow
 @few
 @given(strategies.cases())
 def test_a_case_is_shown_without_its_words(case: Case) -> None:

@@ -61,7 +61,7 @@ def scaled_product(
     kernel.store(made, kernel.gm("c"), (m, n), "nz2nd")
 
 
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("types", [(a, b) for a in VALUES for b in VALUES], ids=lambda t: f"{t[0]} {t[1]}")
 def test_two_numbers_in_a_byte_are_multiplied_with_their_scales(types: tuple[str, str], turned: bool) -> None:

@@ -166,7 +166,7 @@ def test_accesses_of_a_scope_that_is_left_out_are_judged(barrier: bool) -> None:
     assert kinds == ([] if barrier else ["race"])
 
 
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("name", ["sprsti", "sprsts", "sprclr", "vsqz"])
 def test_generated_scopes_that_are_left_out_can_be_made(name: str) -> None:
     options = replace(MICRO, only=frozenset({name}), statements=3)

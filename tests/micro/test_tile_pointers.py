@@ -88,7 +88,7 @@ def test_a_store_at_the_end_of_a_tile_goes_on_in_the_next_one(mask: str) -> None
     np.testing.assert_array_equal(found, np.r_[ONE[:96], ONE[:size], BOTH[96 + size :]])
 
 
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("rows", [0, 1, 4])
 @pytest.mark.parametrize("bound", ["n", "c4"])
 def test_rows_shorter_than_a_register_in_a_loop(rows: int, bound: str) -> None:

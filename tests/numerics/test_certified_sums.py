@@ -124,6 +124,7 @@ def _kernels() -> tuple[pto.Kernel, Any]:
     return kernel, jax.jit(jax.vmap(kernel))
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_sums_of_products_are_those_of_the_additions_in_order(kind: str) -> None:
     rng, (kernel, batch) = np.random.default_rng(0), _kernels()

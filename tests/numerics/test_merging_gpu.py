@@ -92,7 +92,7 @@ def test_the_kernel_ranks_lists_that_descend(grouped: bool, exhausted: bool, cou
     np.testing.assert_array_equal(np.asarray(got), np.stack([np.asarray(w) for w in expected]))
 
 
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(
     "name", ["i8", "u32", "f32", "i64", *(pytest.param(n, marks=pytest.mark.slow) for n in ("i32", "u64"))]
 )

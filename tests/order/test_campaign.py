@@ -138,6 +138,7 @@ def test_50_ordered_programs_have_no_finding(seed: int) -> None:
         assert results == [], case
 
 
+@pytest.mark.slow
 def test_a_vector_core_of_an_a5_names_no_pipe_of_another_core() -> None:
     split = [
         case
@@ -159,6 +160,7 @@ def found(seed: int, count: int, each: int) -> Counter[bool]:
     return told
 
 
+@pytest.mark.slow
 def test_mutants_that_need_what_they_lost_are_found() -> None:
     told = found(7, 5, 6)
     assert told[False] == 0 and told[True] >= 10, told

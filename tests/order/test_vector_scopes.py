@@ -271,6 +271,7 @@ def test_blocks_with_gaps_lie_between_each_other() -> None:
     assert transfers(far, EVEN, move.format(to="%at")) == ["PIPE_MTE2 -> PIPE_V"]
 
 
+@pytest.mark.slow
 def test_generated_kernels_have_the_order_that_they_need() -> None:
     for case in cases(1, 20, MICRO):
         assert not pto.races(case.program, "a5"), case.index

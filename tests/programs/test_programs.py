@@ -87,7 +87,7 @@ def test_a_program_leaves_and_prints_what_its_formula_says(
     check(case, capsys)
 
 
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(
     "case",
     [pytest.param(c, id=c.name, marks=pytest.mark.slow if c.name in LARGE else ()) for c in CASES if c.eager],

@@ -68,6 +68,7 @@ _SAME = "vmul vdiv vmin vprelu"
 _ONE = "vneg vrelu vexp vln vsqrt vabs"
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("t", ["f16", "bf16", "f32"])
 def test_other_arithmetic_is_that_of_registers(t: str) -> None:
     lanes = vreg(t).lanes

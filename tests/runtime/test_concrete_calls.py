@@ -173,7 +173,7 @@ def test_there_are_fifty_programs() -> None:
     assert len(CASES) >= 50
 
 
-@pytest.mark.variants(7)
+@pytest.mark.variants(4)
 @pytest.mark.parametrize(("form", "d"), CASES)
 def test_an_access_outside_raises_with_its_place(form: str, d: str) -> None:
     case = FORMS[form](d)

@@ -88,6 +88,7 @@ def test_what_a_device_refuses_is_left_out_and_the_rest_compared(monkeypatch: py
     assert not reached & device.lacking and len(reached) > 15
 
 
+@pytest.mark.slow
 def test_what_is_refused_is_sent_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     device = devices.Partial()
     made = executor(monkeypatch, device)

@@ -124,6 +124,7 @@ def test_an_interpreter_that_differs_is_found(switch: Runner, monkeypatch: pytes
     assert found and {o.kind for o in found} == {"different"}
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("profile", ["a2a3", "a5"])
 def test_a_destination_is_no_register_that_it_must_not_share_bytes_with(profile: ProfileName) -> None:
     marked = clashes = 0

@@ -88,6 +88,7 @@ def test_a_block_is_the_sum_of_its_parts(
     assert regions == {"full", "partial", "odd", "empty"}
 
 
+@pytest.mark.slow
 def test_a_wrong_mode_is_found_and_recorded(monkeypatch: pytest.MonkeyPatch, simple: Table) -> None:
     """The grouped mode with one register of one program changed: one failure, with its element."""
     made, kept = _executor(monkeypatch, simple, "lockstep:grouped")

@@ -55,6 +55,7 @@ def names_of(case: Case) -> set[str]:
     return {op.name for op in case.program.walk()}
 
 
+@pytest.mark.slow
 def test_kernels_are_legal_functions_over_pointers_and_their_text_says_the_same() -> None:
     for case in programs(60)[:12]:
         assert not [str(d) for d in verify_program(case.program, case.profile) if d.severity == "error"]
@@ -67,6 +68,7 @@ def test_kernels_are_legal_functions_over_pointers_and_their_text_says_the_same(
     assert kernel(1, 0, kernels_only(MICRO)).program == programs(60)[0].program
 
 
+@pytest.mark.slow
 def test_every_micro_operation_that_executes_is_generated_or_has_its_reason() -> None:
     found = {name for case in programs(400) for name in names_of(case)}
     every = isa.micro_operations().keys()

@@ -32,6 +32,7 @@ def only(name: str) -> Options:
     )
 
 
+@pytest.mark.slow
 def test_every_instruction_on_spoilt_arguments() -> None:
     report = Report()
     for name in NAMES:
@@ -76,6 +77,7 @@ def test_a_rule_that_writes_elsewhere_is_caught(monkeypatch: pytest.MonkeyPatch)
     assert any("without a shadow" in text for text in report.missed)
 
 
+@pytest.mark.slow
 def test_programs_that_read_no_undefined_lane_are_silent() -> None:
     for case in cases(11, 40, PRESETS["defined"]):
         outcome = compare_case(case, Oracle(), machine("sanitizer:strict"))

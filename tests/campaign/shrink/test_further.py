@@ -47,6 +47,7 @@ def test_calls_are_what_a_failure_may_cost(outcome: Outcome, tmp_path: Path) -> 
     assert record.folder is not None and 4 <= len(seen) <= 4 + 40
 
 
+@pytest.mark.slow
 def test_a_folder_is_made_smaller(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record = Keeper(tmp_path, 1e6, "oracle", TESTED, calls=8)(_failure(90), Oracle(), WRONG_ADDITION)
     assert record.folder is not None

@@ -170,6 +170,7 @@ def replaced(suite: Path, name: str, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("machine", ["engine", "oracle"])
 def test_cases_pass_their_own_comparison(suite: Path, machine: str) -> None:
     assert [t.name for t in system_tests(suite)] == ["own"]
