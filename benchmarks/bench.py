@@ -77,6 +77,7 @@ CASES: dict[str, Callable[[Run], None]] = {
     "map_cost": bench_kernels.map_cost,
     "ranks": bench_kernels.ranks,
     "register_loops": bench_registers.register_loops,
+    "editor": bench_compile.editor,
     "compile_time": bench_compile.compile_time,
     "compile_curve": bench_compile.compile_curve,
     "compile_loops": bench_compile.compile_loops,

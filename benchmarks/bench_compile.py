@@ -13,9 +13,11 @@ import numpy as np
 
 from benchmarks import bench_programs as programs
 from benchmarks.bench_run import COLS, ROWS, Run, wait
-from pto_jax import text
+from pto_jax import text, verify
 from pto_jax.cli import options
+from pto_jax.editors.documents import Document, Settings
 from pto_jax.errors import PtoError
+from pto_jax.examples import EXAMPLES
 from pto_jax.lowering import rules
 from pto_jax.runtime.kernel import compile
 
@@ -43,6 +45,26 @@ def _by_hand(count: int) -> float:
     start = time.perf_counter()
     wait(jax.jit(chain)(x, x))
     return time.perf_counter() - start
+
+
+def editor(run: Run) -> None:
+    """An editor's answers on all examples as one text of a thousand lines, over reading and verifying it."""
+    source = "module {\n" + "\n".join(e.path.read_text() for e in EXAMPLES.values()) + "}\n"
+    place, least = source.rindex("%out_window") + 2, dict[str, float]()
+    asked = {"diagnostics": Settings(), "hover": place, "definition": place, "completions": place}
+    for i in range(5):
+        # Each time another text, as after a change.
+        changed = source.replace("module {", "module {" + " " * i, 1)
+        start = time.process_time()
+        verify(text.parse(changed, "<bench>"))
+        least["parse and verify"] = min(least.get("parse and verify", 9.9), time.process_time() - start)
+        for name, argument in asked.items():
+            document = Document("<bench>", changed)
+            start = time.process_time()
+            getattr(document, name)(argument if name == "diagnostics" else place + i)
+            least[name] = min(least.get(name, 9.9), time.process_time() - start)
+    for name in asked:
+        run.add(f"editor, {name}", least[name] / least["parse and verify"], "x parse and verify", "<= 2")
 
 
 def compile_time(run: Run) -> None:
@@ -86,7 +108,7 @@ def compile_curve(run: Run) -> None:
 _FIRST_RESULT = """
 import sys, time, numpy as np, jax
 import pto_jax.runtime.kernel
-from pto_jax import text
+from pto_jax import text, verify
 from benchmarks import bench_programs
 jax.block_until_ready(jax.numpy.zeros(1) + 1)
 pto_jax.runtime.kernel.compile(text.parse("%d = tadd %a, %b : !pto.tile<1x8xf32>", "<first>"))

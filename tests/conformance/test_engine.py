@@ -28,7 +28,7 @@ FILES = sorted(GOLDEN.glob("*.npz"))
 REQUIRED = ("pass", "excluded", "differs", "unsupported")
 
 
-@pytest.mark.slow
+@pytest.mark.variants(0)
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_every_required_case_passes(path: Path) -> None:
     # Every program is executed once: LLVM's optimisations would cost more than they repay. What they do to

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -164,51 +163,34 @@ def test_completions_suit_the_place() -> None:
     }
 
 
-# -- how soon ------------------------------------------------------------------------------------------
-
-#: CPU seconds, twice what an idle machine takes: another process slows the caches of this one.
-ANSWER = 0.4
+# -- long texts, and the first one ---------------------------------------------------------------------
 
 
-def _thousand_lines() -> str:
-    """All examples as one file; they have other operations, types and structure."""
-    return "module {\n" + "\n".join(e.path.read_text() for e in EXAMPLES.values()) + "}\n"
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("asked", ["diagnostics", "hover", "definition", "completions"])
-def test_a_thousand_lines_are_answered_soon(asked: str) -> None:
-    source = _thousand_lines()
-    position = source.rindex("%out_window")
-    seconds = []
-    for i in range(5):  # Each time another text, as after a change.
-        document = Document("k", source.replace("module {", "module {" + " " * i, 1))
-        start = time.process_time()
-        answer = getattr(document, asked)(Settings() if asked == "diagnostics" else position + i + 2)
-        seconds.append(time.process_time() - start)
-        assert answer
-    assert source.count("\n") > 1000 and min(seconds) <= ANSWER
+def test_a_thousand_lines_are_answered(asked: str) -> None:
+    """All examples as one file; a benchmark has the time."""
+    source = "module {\n" + "\n".join(e.path.read_text() for e in EXAMPLES.values()) + "}\n"
+    position = source.rindex("%out_window") + 2
+    assert source.count("\n") > 1000
+    assert getattr(Document("k", source), asked)(Settings() if asked == "diagnostics" else position)
 
 
 _READY = """
-import time
 from lsprotocol import types as lsp
 from pto_jax.editors.documents import Document, Settings
 from pto_jax.editors.language_server import make_server
 
 server = make_server(Settings(), "1")
 server.protocol.fm.features[lsp.INITIALIZED](lsp.InitializedParams())
-start = time.process_time()
 document = Document("k", "%d = tmul %a, %b : !pto.tile<16x16xf16>")
-print(document.diagnostics(Settings()), document.hover(7) is None, time.process_time() - start)
+print(document.diagnostics(Settings()), document.hover(7) is None)
 """
 
 
 @pytest.mark.slow
-def test_the_first_text_waits_for_no_table() -> None:
+def test_the_first_text_of_a_server_is_answered() -> None:
     done = subprocess.run([sys.executable, "-c", _READY], capture_output=True, text=True, check=True)
-    *said, seconds = done.stdout.split()
-    assert said == ["[]", "False"] and float(seconds) <= ANSWER / 2
+    assert done.stdout.split() == ["[]", "False"]
 
 
 def test_hover_in_emitted_cpp_shows_instructions_and_values() -> None:

@@ -122,6 +122,7 @@ def test_every_instruction_is_in_about_one_of_a_hundred_programs() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_thousand_programs_have_most_pairs_of_an_instruction_and_a_type() -> None:
     """Of the presets that campaigns take in turn, over all profiles."""
     samples = (

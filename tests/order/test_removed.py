@@ -27,6 +27,7 @@ def _less(program: Program, lost: Op) -> Program:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_300_programs_have_no_finding() -> None:
     for case in (c for c in cases(5, 330, PRESETS["sync"]) if not in_steps(c.program)):
         assert kinds(case.program) == set(), case.index

@@ -524,7 +524,7 @@ def test_a_right_protocol_is_exact_and_has_the_result_of_its_replay(name: str, n
         np.testing.assert_array_equal(found[:, : expected.shape[1]], expected)
 
 
-@pytest.mark.slow
+@pytest.mark.variants(0)
 @pytest.mark.parametrize(("name", "n"), _CASES)
 def test_the_compiled_forms_give_the_bits_of_the_interpreter(name: str, n: int) -> None:
     _, given, kernel = made(name, n)

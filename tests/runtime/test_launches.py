@@ -1,6 +1,5 @@
 """A launch of other blocks than a program is written for is an error, never a silent part of a result."""
 
-import time
 from typing import Literal
 
 import jax
@@ -253,9 +252,8 @@ def test_what_is_too_long_to_follow_is_not_judged_and_costs_little() -> None:
       }}
     }}"""
     program = kernel(VIEW, TILE, ROW, long)
-    begin = time.perf_counter()
+    # Followed trip by trip, the loops would take longer than anybody waits.
     assert grids.judge(program, "k", 1) == grids.Judgement()
-    assert time.perf_counter() - begin < 1
     assert grids.judge(program, "k", 1_000_000) == grids.Judgement()
 
 

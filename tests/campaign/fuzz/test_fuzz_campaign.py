@@ -95,6 +95,7 @@ def test_the_case_that_ends_or_hangs_its_worker_is_found(fuzz: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_too_many_failures_stop_a_campaign(fuzz: Any) -> None:
     options = [*machines("right", "wrong"), "--count", 1000, "--batch", 10, "--max-failures", 2]
     # A worker that holds too much memory after a block is replaced, which changes nothing.

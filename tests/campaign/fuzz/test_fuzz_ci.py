@@ -61,6 +61,7 @@ def test_the_first_new_cause_ends_a_campaign(fuzz: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_campaign_ends_after_its_minutes(fuzz: Any) -> None:
     began = time.monotonic()
     options = [*machines("right", "steady"), "--batch", 5, "--store", "s.db", "--max-failures", 0]
