@@ -49,7 +49,7 @@ class OrderMachine(NoStorage):
         profile: ProfileName | None = None,
     ) -> None:
         self.guesses = guesses
-        self.profile_name = profile
+        self.profile_name: ProfileName | None = profile
         self.inputs = inputs
         self.core = ""
         #: The operands of the instruction that was executed last, by declared name.
