@@ -108,7 +108,7 @@ def compile_curve(run: Run) -> None:
 _FIRST_RESULT = """
 import sys, time, numpy as np, jax
 import pto_jax.runtime.kernel
-from pto_jax import text, verify
+from pto_jax import text
 from benchmarks import bench_programs
 jax.block_until_ready(jax.numpy.zeros(1) + 1)
 pto_jax.runtime.kernel.compile(text.parse("%d = tadd %a, %b : !pto.tile<1x8xf32>", "<first>"))
