@@ -107,7 +107,7 @@ def races(judged: Judged, runs: Sequence[CourseRun]) -> Iterator[Finding]:
     for (one, two, *_), (race, count) in sorted(firsts.items(), key=lambda item: (item[0][1], item[0][0])):
         # Blocks run beside each other: the later line of one is no earlier pass of a loop.
         carried = one >= two and block_of(race.first.core) == block_of(race.second.core)
-        carried &= id(race.first.op) in judged.repeated
+        carried &= id(race.first.op) in judged.in_loops
         yield _race(race, count, carried, text)
 
 

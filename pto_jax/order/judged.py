@@ -157,7 +157,7 @@ class Judged:
         return {id(op): f for f in self.resolved.program.functions for op in f.walk() if op.regions}
 
     @cached_property
-    def repeated(self) -> frozenset[int]:
+    def in_loops(self) -> frozenset[int]:
         """The operations, by identity, that loops repeat: in them, or in functions that are called there."""
         program = self.resolved.program
         left, found = [op for op in program.walk() if _may_repeat(op)], set[int]()
@@ -199,16 +199,16 @@ class Judged:
         """Of what a loop carries: whether every trip adds the same number to it."""
         steady = self._steady.get(id(loop))
         if steady is None:
-            made = _made(loop)
+            made = _producers(loop)
             steady = self._steady[id(loop)] = tuple(
-                _adds(new, old, loop, made) for old, new in _carried(loop)
+                _adds(new, old, loop, made) for old, new in _carries(loop)
             )
         return steady
 
     def _turns(self, loop: Op) -> Iterator[int]:
         """After how many trips carried numbers may begin again: what they are compared with, and one more."""
-        turning = [old for (old, _), adds in zip(_carried(loop), self.steady(loop), strict=True) if not adds]
-        made = _made(loop) if turning else {}
+        turning = [old for (old, _), adds in zip(_carries(loop), self.steady(loop), strict=True) if not adds]
+        made = _producers(loop) if turning else {}
         for op in loop.regions[0].ops if turning else ():
             limit = self._number(op, op.ins[1]) if op.name.startswith("arith.cmpi") else None
             if limit is not None and any(_adds(op.ins[0], old, loop, made) for old in turning):
@@ -256,13 +256,13 @@ class Judged:
         return behind * (self._divisor(op) or 1) if is_quotient else behind
 
 
-def _carried(loop: Op) -> Iterator[tuple[Value, Value]]:
+def _carries(loop: Op) -> Iterator[tuple[Value, Value]]:
     """What a loop carries at the beginning of a trip, and what it hands on."""
     body = loop.regions[0]
     yield from zip(body.args[1:], body.ops[-1].ins if body.ops else (), strict=False)
 
 
-def _made(loop: Op) -> Mapping[Value, Op]:
+def _producers(loop: Op) -> Mapping[Value, Op]:
     """The operations of a loop's body by their results."""
     return {v: op for op in loop.regions[0].ops for v in op.results}
 
