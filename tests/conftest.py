@@ -100,7 +100,7 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of tests that are marked ``variants(n)``, n variants are of every run and the others are slow.
 
-    Of those, every sixth is of every change and all are of every night.
+    Of the slow variants of a test, every tenth is of every change and all are of every night.
 
     ``-k`` selects a test by the names of the instructions that it is marked with, else of those that it
     executes. Variants that are marked with the one name it has are not slow.
@@ -118,10 +118,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         # Evenly spaced, the first and the last among them.
         kept = {i * (len(variants) - 1) // max(1, count - 1) for i in range(count)}
         kept |= {i for i, item in enumerate(variants) if config.option.keyword in _marked(item)}
-        others = [item for i, item in enumerate(variants) if i not in kept]
-        for i, item in enumerate(others):
-            item.add_marker(pytest.mark.slow)
-            if i % 6:
+        for i, item in enumerate(variants):
+            if i not in kept:
+                item.add_marker(pytest.mark.slow)
+    slow: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("slow"):
+            slow[item.nodeid.partition("[")[0]].append(item)
+    for variants in slow.values():
+        for i, item in enumerate(variants):
+            if i % 10:
                 item.add_marker(pytest.mark.nightly)
 
 

@@ -63,6 +63,7 @@ def test_a_crash_is_a_failure() -> None:
     assert outcome.is_failure and outcome.message == "broken: ZeroDivisionError: boom"
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_fragment_buffer_written_through_a_view_has_the_name_of_the_argument() -> None:
     only = frozenset({"tstore"})

@@ -54,6 +54,7 @@ def test_a_finding_is_a_failure_but_of_mutants(origin: tuple[str, ...], error: t
         LegalOrders().run(_case(STEP.replace(sync("MTE2", "V"), ""), *origin))
 
 
+@pytest.mark.slow
 def test_own_programs_lose_flags_and_barriers_when_they_are_mutated() -> None:
     text = (
         HEAD + STEP + "pto.barrier <PIPE_ALL>\n" + set_("V", "MTE2", 3) + wait("V", "MTE2", 3) + "return\n}"

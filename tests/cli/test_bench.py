@@ -173,6 +173,7 @@ def test_the_committed_table_has_ratios_that_are_measured() -> None:
     assert listed and listed <= names and table.platform == "cpu" and table.date
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_ratios_are_drawn(
     suffix: str, measured: dict[str, float], benchmarks: Commands, tmp_path: Path

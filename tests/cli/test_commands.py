@@ -211,6 +211,7 @@ def test_options_without_a_resemblance_are_not_proposed(shell: Shell) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_numbers_of_one_processor_come_from_an_option(shell: Shell, tmp_path: Path) -> None:
     out = tmp_path / "out.npz"
     assert shell("run", "--example", "softmax", "--arg", "rows=3", "--outputs", str(out)) == 0

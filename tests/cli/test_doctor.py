@@ -33,6 +33,7 @@ def test_this_installation_is_usable(commands: Commands) -> None:
     assert "testing" in found["extras"]["found"]
 
 
+@pytest.mark.slow
 def test_compiled_arithmetic_that_is_not_exact_is_named(
     commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:

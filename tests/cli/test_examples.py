@@ -50,6 +50,7 @@ def test_every_other_instruction_is_built_in_a_kernel_that_its_page_prints() -> 
     assert sessions().keys() == set(TABLE)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_examples_are_small_and_their_numbers_say_something() -> None:
     sizes = [pair for n in CALLED for pair in _sizes(n)]

@@ -48,6 +48,7 @@ def pages(generated: ModuleType) -> dict[str, str]:
         return dict(generated.pages())
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_everything_has_a_page_that_its_index_lists(generated: ModuleType) -> None:
     pages = dict(generated.pages())

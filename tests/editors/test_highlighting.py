@@ -121,6 +121,7 @@ def test_the_committed_grammar_is_the_one_of_the_declarations() -> None:
     assert written == textmate.grammar(), "python -m tools.textmate writes it"
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("part", range(4))
 def test_the_grammar_draws_what_the_reader_reads(part: int) -> None:
     for source in texts()[part::4]:

@@ -158,6 +158,7 @@ def test_without_pygls_it_is_one_clear_line(commands: Commands, monkeypatch: pyt
     assert "is not installed; try: pip install 'pto_jax[lsp]'" in commands.err
 
 
+@pytest.mark.slow
 def test_it_ends_without_an_error_while_the_client_keeps_its_input_open() -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     pipe = subprocess.PIPE

@@ -69,7 +69,7 @@ def _words(shape: tuple[int, ...], seed: int, low: int = 120, high: int = 134) -
     return (rng.integers(0, 1 << 32, shape, np.uint64).astype(np.uint32) & np.uint32(0x807FFFFF)) | fields
 
 
-@pytest.mark.variants(1)
+@pytest.mark.variants(0)
 @pytest.mark.parametrize("special", [None, 0x80000000, 1, 0x7F800000, 0x7FC00000])
 def test_the_product_of_a_library_starts_with_words(special: int | None) -> None:
     x, y, start = _words((3, 32, 64), 1), _words((3, 64, 48), 2), _words((3, 32, 48), 3)

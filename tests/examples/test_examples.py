@@ -52,6 +52,7 @@ LARGE = frozenset(
 )
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=pytest.mark.slow if n in LARGE else ()) for n in EXAMPLES]
 )

@@ -101,7 +101,7 @@ def apart(sample: Sample, found: Any, expected: Any) -> int:
     return int(np.abs(words[0] - words[1]).max())
 
 
-@pytest.mark.variants(6)
+@pytest.mark.variants(3)
 @pytest.mark.parametrize(("profile", "sample"), samples(), ids=lambda p: str(getattr(p, "types", p))[:60])
 def test_eager_jitted_and_interpreted_results_agree(profile: ProfileName, sample: Sample) -> None:
     rng = np.random.default_rng(1)
@@ -228,6 +228,7 @@ def test_generated_programs_of_the_standard_preset_have_them() -> None:
     assert set(OWN) <= names
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("name", OWN)
 def test_the_campaign_judges_them_equal(name: str) -> None:
     outcome = compare_case(generated(name, "a5"), machine("oracle"), machine("eager"))
@@ -282,6 +283,7 @@ def test_cases_are_emitted_as_intrinsics() -> None:
     assert "TCLAMPADD(d, a, b, s);" in translate(fragment("cpu_sim"), ("d",), "auto").device
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_campaign_in_other_processes_loads_the_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -40,6 +40,7 @@ def test_a_case_is_a_function_of_seed_and_index() -> None:
     assert len({case.program for case in cases(3, 20)}) == 20
 
 
+@pytest.mark.slow
 def test_a_version_makes_the_programs_that_it_made() -> None:
     """Ids of failures and stores of campaigns mean their programs: other programs need another version."""
     state = hashlib.sha256()
@@ -139,6 +140,7 @@ def test_a_thousand_programs_have_most_pairs_of_an_instruction_and_a_type() -> N
     assert len(pairs & made) >= 0.95 * len(pairs), sorted(pairs - made)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_every_executable_instruction_and_type_is_there() -> None:
     names, types = Counter[str](), set[str]()
@@ -166,6 +168,7 @@ INVENTORY = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_some_preset_reaches_every_executable_instruction() -> None:
     found = {n for p in PROFILE_NAMES for n in selection.catalogue(p, STRAIGHT.elements)}

@@ -29,6 +29,7 @@ def _transfers(case: Case) -> Iterator[Op]:
     return (op for op in case.program.walk() if op.name in ("tload", "tstore", "load_scalar", "store_scalar"))
 
 
+@pytest.mark.slow
 def test_memory_is_read_and_written_in_many_ways() -> None:
     made, counted = list(cases(1, 200, OVERLAPS)), Counter[str]()
     for case in made:
@@ -81,6 +82,7 @@ def _only(name: str, index: int = 0) -> Case:
     return Generated.of(plan).case(index)
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("name", ["store_scalar", "load_scalar", "treshape", "set_flag", "barrier", "tpush"])
 def test_operations_that_statements_make_can_be_asked_for(name: str) -> None:
     assert all(any(op.name == name for op in _only(name, i).program.walk()) for i in range(9))

@@ -45,6 +45,7 @@ def test_a_case_is_shown_without_its_words(case: Case) -> None:
     assert len(repr(case)) < 3_000
 
 
+@pytest.mark.slow
 @few
 @given(strategies.instructions("trowsum"), strategies.profiles())
 def test_cases_with_one_instruction(case: Case, profile: ProfileName) -> None:

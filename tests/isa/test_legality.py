@@ -60,6 +60,7 @@ def test_what_a_profile_does_not_have_is_rejected_there(name: str) -> None:
                 assert "types" in {d.rule for d in verify_program(to_program(sample), profile(profile_name))}
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @every("profile_name", PROFILE_NAMES)
 @every("name", NAMES)

@@ -118,6 +118,7 @@ def entries(folder: Path) -> list[Path]:
     return sorted(folder.glob("*-cache"))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_damaged_entries_of_the_compilation_cache_are_compiled_anew(folder: Path, tmp_path: Path) -> None:
     assert call() == -1

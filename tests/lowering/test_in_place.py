@@ -146,6 +146,7 @@ TYPES = {
 }
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(("row", "column"), [("%c1", "%c8"), ("%n", "%c8"), ("%c1", "%c0")])
 def test_windows_of_one_tile_that_overlap_are_computed_from_what_was_there(row: str, column: str) -> None:
     program = _parsed(SUBVIEWS, ROW=row, COLUMN=column)

@@ -224,6 +224,7 @@ def test_special_values() -> None:
     assert (got.view(np.uint32)[0, 1:] == 0x7FC00000).all()
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("half", ["f16", "bf16"])
 def test_half_precision_operands_accumulate_in_single(half: str) -> None:
     row = ("f32", half, half)
@@ -246,6 +247,7 @@ def test_integer_products_wrap() -> None:
     assert (got == np.int32(-(2**31) + 32 * 2**14 - 1)).all()
 
 
+@pytest.mark.slow
 def test_valid_sizes_batch_and_what_lies_beyond_them_is_not_read() -> None:
     rng = np.random.default_rng(6)
     sizes = np.array([(16, 32, 16), (3, 17, 9), (1, 1, 1), (5, 0, 2), (0, 4, 4)], np.int32)
@@ -320,6 +322,7 @@ def test_fast_products_are_close(row: tuple[str, ...]) -> None:
     np.testing.assert_array_equal(exact, fast)
 
 
+@pytest.mark.slow
 def test_scales_cancel_beyond_the_range_of_float32() -> None:
     k = kernel("tmatmul.mx", ("f32", "f8e5m2", "f8e5m2"), (16, 64, 16))
     rng = np.random.default_rng(10)

@@ -123,6 +123,7 @@ def test_indices_outside_their_region_are_what_the_profile_reads_there(
     check(transfer(op, "f32", f"coalesce = #pto<coalesce row>, {outside}"), data, ROW_INDEX, profile, valid)
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(
     ("op", "pick", "outside"),
     [
@@ -140,6 +141,7 @@ def test_blocked_tables_are_addressed_by_row_and_column(op: str, pick: str, outs
     check(program, data, ROW_INDEX if pick == "row" else INDEX, "a2a3")
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("combine", ["add", "max", "min"])
 def test_flush_mode_flushes_what_is_combined(combine: str) -> None:
     data = TileType(pto.dtype("f32"), ROWS, COLS)
@@ -198,6 +200,7 @@ def test_fast_numerics_adds_too() -> None:
     np.testing.assert_array_equal(found, [1, 5, 1, 4, 1, 1, 1, 1])
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize("combine", ["add", "max", "min"])
 @pytest.mark.parametrize("d", ["i8", "u32"])
 def test_integers_that_meet_are_combined_at_once(d: str, combine: str) -> None:

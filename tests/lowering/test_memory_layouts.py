@@ -76,7 +76,7 @@ def strides_of(shape: tuple[int, ...], gap: int, inner: int) -> Five:
     return a, b, c, d, e
 
 
-@pytest.mark.variants(4)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(("layout", "shape", "rows", "cols"), WINDOWS)
 def test_elements_are_where_the_indices_of_the_layout_say(
     layout: ir.GlobalLayout, shape: Five, rows: int, cols: int

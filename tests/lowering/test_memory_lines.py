@@ -56,7 +56,7 @@ def test_lines_are_read_and_written_in_their_order_inside_the_buffer_only(offset
             np.testing.assert_array_equal(several, [expected, expected])
 
 
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(
     ("numerics", "name"),
     [

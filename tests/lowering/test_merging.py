@@ -31,7 +31,7 @@ def _jobs(rng: np.random.Generator, grouped: bool, size: int) -> tuple[Any, ...]
     return begin, length, rng.integers(0, COUNT + 1, CASES).astype(np.int32), np.zeros(CASES, np.int32)
 
 
-@pytest.mark.variants(1)
+@pytest.mark.variants(0)
 @pytest.mark.parametrize(
     ("d", "grouped", "exhausted", "size"),
     [

@@ -69,6 +69,7 @@ def _random(dtype: Any, count: int = 8, spread: float = 3.0) -> Words:
     return values.astype(np.float32).astype(dtype)
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("name", ["trowmax", "trowmin", "trowsum", "tcolmax", "tcolprod"])
 def test_nan_lines_give_the_same_batched_and_alone(name: str) -> None:
     x = _random(np.float32, 6)
@@ -87,7 +88,7 @@ def test_nan_lines_give_the_same_batched_and_alone(name: str) -> None:
 SLOW_FOLDS = {("tcolsum", np.float16), ("tcolprod", np.float16), ("trowprod", ml_dtypes.bfloat16)}
 
 
-@pytest.mark.variants(4)
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [
@@ -122,6 +123,7 @@ def test_subnormals_are_kept(name: str) -> None:
     _assert_bits(got, expected)
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("name", ["trowsum", "tcolsum", "trowprod", "tcolmax", "trowmin"])
 def test_dynamic_regions_under_vmap_equal_cropped_tiles(name: str) -> None:
     x = _random(np.float32, 5)
@@ -217,6 +219,7 @@ def test_binary_column_sums_are_trees_on_hardware_only() -> None:
     assert len({w.tobytes() for w in wanted.values()}) == 3
 
 
+@pytest.mark.slow
 def test_fast_numerics_are_close_to_exact_ones() -> None:
     x = np.abs(_random(np.float32, 2))
     for name in ("trowsum", "tcolprod", "trowmax"):
@@ -224,6 +227,7 @@ def test_fast_numerics_are_close_to_exact_ones() -> None:
         np.testing.assert_allclose(fast, exact, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_expanded_columns_repeat_with_the_dynamic_width_of_the_block() -> None:
     x = np.arange(8 * 32, dtype=np.float32).reshape(8, 32)
     block = np.arange(8 * 16, dtype=np.float32).reshape(8, 16) * 100

@@ -102,6 +102,7 @@ def test_operations_on_integers(d: DType) -> None:
     assert [line for n, result in names for line in differences(n, 2, d, result)] == []
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("d", FLOATS, ids=str)
 def test_operations_on_floats(d: DType) -> None:
     names = [(n, d) for n in FLOAT] + [(n, BOOL) for n in FLOAT_ORDERS]

@@ -88,6 +88,7 @@ def drawn(rng: np.random.Generator, same: bool) -> list[Access]:
     return found
 
 
+@pytest.mark.slow
 def test_accesses_that_are_independent_give_the_same_in_any_order_of_trips() -> None:
     rng, proven = np.random.default_rng(3), 0
     for _ in range(3000):

@@ -89,6 +89,7 @@ def _accepts(text: str, profile: str) -> bool:
     return all(d.severity != "error" for d in findings)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_examples_on_instruction_pages_are_executed(tmp_path: Path, commands: Commands) -> None:
     executed = 0
@@ -163,6 +164,7 @@ def test_pages_in_other_styles() -> None:
     assert manual().splitlines()[-1].startswith("contradictions ")
 
 
+@pytest.mark.slow
 def test_every_micro_operation_has_a_page() -> None:
     for name, operation in isa.micro_operations().items():
         if isa.find(name) is not None:
@@ -187,7 +189,9 @@ def test_micro_operations_stand_by_their_purpose_and_have_an_example() -> None:
         assert all(f"%{operand}" in shown for operand in isa.micro_operations()[name].operands[:2])
 
 
-@pytest.mark.parametrize("step", [12, pytest.param(1, marks=pytest.mark.slow)], ids=["some", "all"])
+@pytest.mark.parametrize(
+    "step", [12, pytest.param(1, marks=[pytest.mark.slow, pytest.mark.nightly])], ids=["some", "all"]
+)
 def test_examples_of_micro_operations_are_those_of_the_generator(step: int) -> None:
     text, operations = stubs.MICRO_EXAMPLES.read_text(encoding="utf-8"), isa.micro_operations()
     stored = json.loads(text)

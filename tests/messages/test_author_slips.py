@@ -639,6 +639,7 @@ COMMANDS = {
 }  # fmt: skip
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(("line", "got", "fix"), COMMANDS.values(), ids=COMMANDS)
 def test_the_fix_of_a_command_line(
     line: list[str], got: str, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,

@@ -42,6 +42,7 @@ def source(dist: str, bits: int, memory: np.ndarray) -> np.ndarray:
     return chosen.reshape(-1)
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize(
     ("dist", "bits"),
     [

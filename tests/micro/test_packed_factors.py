@@ -61,7 +61,7 @@ def scaled_product(
     kernel.store(made, kernel.gm("c"), (m, n), "nz2nd")
 
 
-@pytest.mark.variants(1)
+@pytest.mark.variants(0)
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("types", [(a, b) for a in VALUES for b in VALUES], ids=lambda t: f"{t[0]} {t[1]}")
 def test_two_numbers_in_a_byte_are_multiplied_with_their_scales(types: tuple[str, str], turned: bool) -> None:
@@ -71,7 +71,7 @@ def test_two_numbers_in_a_byte_are_multiplied_with_their_scales(types: tuple[str
     check(kernel, types, sizes, turned)
 
 
-@pytest.mark.variants(1)
+@pytest.mark.variants(0)
 @pytest.mark.parametrize("k", [64, 128])
 def test_a_row_of_numbers_in_bytes_is_a_left_factor(k: int) -> None:
     types, sizes = ("!pto.f4E1M2x2", "!pto.f4E2M1x2"), (1, 34, k)
@@ -90,6 +90,7 @@ def test_a_row_of_numbers_in_bytes_is_a_left_factor(k: int) -> None:
     check(kernel, types, sizes, False)
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("placed", ["addr = {} ", "addr = %elsewhere ", ""], ids=["placed", "moved", "free"])
 def test_scales_of_a_pointer_into_a_tile_stand_beside_its_address(placed: str) -> None:
     element, sizes = "!pto.f4E2M1x2", (16, 16, 64)

@@ -174,6 +174,7 @@ REDUCED = {
 }
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("name", REDUCED)
 def test_extremes_of_groups_of_lanes(name: str) -> None:
     t, reduce = REDUCED[name]

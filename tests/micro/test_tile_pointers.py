@@ -71,10 +71,12 @@ def store(at: str, name: str = "y", mask: str = "all") -> str:
 BOTH = np.concatenate([ONE, TWO])
 
 
+@pytest.mark.slow
 def test_a_load_at_the_end_of_a_tile_has_the_next_tile_behind_it() -> None:
     np.testing.assert_array_equal(results(load("c96") + store("c0")), np.r_[ONE, BOTH[96:160], TWO[64:]])
 
 
+@pytest.mark.slow
 def test_what_nothing_has_written_is_behind_the_last_tile() -> None:
     behind = np.r_[TWO[96:], np.repeat(UNWRITTEN, 32)]
     found = results(load("c96", "y") + store("c0", "x"))
@@ -88,7 +90,7 @@ def test_a_store_at_the_end_of_a_tile_goes_on_in_the_next_one(mask: str) -> None
     np.testing.assert_array_equal(found, np.r_[ONE[:96], ONE[:size], BOTH[96 + size :]])
 
 
-@pytest.mark.variants(1)
+@pytest.mark.variants(0)
 @pytest.mark.parametrize("rows", [0, 1, 4])
 @pytest.mark.parametrize("bound", ["n", "c4"])
 def test_rows_shorter_than_a_register_in_a_loop(rows: int, bound: str) -> None:
@@ -102,6 +104,7 @@ def test_an_access_far_behind_a_tile_is_one_of_the_memory() -> None:
     np.testing.assert_array_equal(results(load("c128") + store("c0", "x")), np.r_[TWO[:64], ONE[64:], TWO])
 
 
+@pytest.mark.slow
 def test_inactive_lanes_behind_a_tile_without_an_address_are_no_accesses() -> None:
     found = results(load("c0") + store("c96", "x", "row"), placed=False)
     np.testing.assert_array_equal(found, np.r_[ONE[:96], ONE[:32], TWO])

@@ -330,7 +330,7 @@ def test_which_loops_are_executed_at_once(name: str, at_once: list[bool]) -> Non
 
 @pytest.mark.filterwarnings("ignore::pto_jax.errors.PtoWarning")
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.variants(9)
+@pytest.mark.variants(3)
 def test_loops_of_registers(name: str) -> None:
     executed(text_of(PROGRAMS[name][0]), drawn())
 
@@ -413,6 +413,7 @@ CHAINED = (
 IN_CHUNKS = {"based": BASED, "tail": TAIL, "pointers": POINTERS, "nested": NESTED, "chained": CHAINED}
 
 
+@pytest.mark.variants(0)
 @pytest.mark.parametrize(
     "name", [n if n == "tail" else pytest.param(n, marks=pytest.mark.slow) for n in IN_CHUNKS]
 )

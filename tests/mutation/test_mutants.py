@@ -31,6 +31,7 @@ def test_the_table_has_mutants_of_every_module_each_at_one_spot() -> None:
         assert mutant.old != mutant.new
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_campaign_kills_every_mutant() -> None:
     verdicts = [verdict(m, campaign()) for m in table()]

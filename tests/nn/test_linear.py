@@ -26,7 +26,7 @@ SIZES = ((131, 300, 17), (5, 33, 11), (1, 1, 1), (16, 64, 32), (3, 130, 300), (5
 QUICK_SIZES = {"int8": (131, 300, 17), "mx": (5, 260, 7)}
 
 
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(
     ("format", "rows", "k", "n"),
     [
@@ -54,6 +54,7 @@ def test_batches_of_any_shape(shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(found.reshape(-1, 7), np.asarray(nn.linear(x.reshape(-1, 33), w)))
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("format", ["int8", "mx", "bf16"])
 def test_the_gradient_is_that_of_the_product(format: str) -> None:
     x, w, bias = normal(6, 40), normal(40, 9), normal(9)

@@ -55,7 +55,7 @@ def _both(format: str) -> tuple[Settings, Any, Any]:
     return how, jax.jit(partial(layers.scaled, how)), jax.jit(partial(by_instructions, how))
 
 
-@pytest.mark.variants(7)
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("biased", [True, False])
 @pytest.mark.parametrize(
     ("power", "bias_power", "native"),
@@ -76,6 +76,7 @@ def test_bits_are_those_of_the_instructions(
         assert bool(layers._normal(how, *given)) == native
 
 
+@pytest.mark.slow
 def test_float32_alone_loses_subnormals() -> None:
     how = settings("test", "int8", None, "exact")
     given = operands("int8", -72, -140)

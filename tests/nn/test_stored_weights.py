@@ -45,6 +45,7 @@ def test_stored_weights_give_the_bits_of_the_weights(format: Any) -> None:
     same(jax.vmap(lambda x, w: nn.linear(x, w, bias))(x, two), expected)
 
 
+@pytest.mark.slow
 def test_one_scale_serves_all_columns() -> None:
     x, w = normal(3, 33), normal(33, 7)
     scale = nn.calibrate(w)
@@ -74,6 +75,7 @@ def test_a_scale_of_stored_weights_has_the_derivative_of_the_product() -> None:
     np.testing.assert_allclose(found, (x @ np.asarray(codes, np.float32)).sum(0, keepdims=True), rtol=1e-4)
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(("format", "part"), [("fp8", 0), ("mx", 0), ("mx", 1)])
 def test_a_derivative_of_codes_is_an_error(format: Any, part: int) -> None:
     x, stored = normal(3, 33), nn.quantise(normal(33, 7), format=format, axis=0)
@@ -134,6 +136,7 @@ def exported(f: Callable[..., Any], *shapes: Any, vjp_order: int = 0) -> Any:
     return export.deserialize(blob)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_layer_is_exported_with_a_symbolic_batch() -> None:
     b, t = export.symbolic_shape("b, t")
@@ -150,6 +153,7 @@ def test_a_layer_is_exported_with_a_symbolic_batch() -> None:
     same(gradient, jax.grad(lambda x: layer(x).sum())(x))
 
 
+@pytest.mark.nightly
 @pytest.mark.variants(0)
 @pytest.mark.parametrize("format", [*FORMATS, "f16", "bf16", "f32"])
 def test_every_format_is_exported_with_a_symbolic_batch(format: Any) -> None:
@@ -166,6 +170,7 @@ def test_every_format_is_exported_with_a_symbolic_batch(format: Any) -> None:
             np.testing.assert_array_equal(np.asarray(call.call(x)), np.asarray(layer(x)))
 
 
+@pytest.mark.slow
 def test_scales_of_a_symbolic_batch_are_those_of_its_rows() -> None:
     (b,) = export.symbolic_shape("b")
     w = normal(33, 7)
@@ -188,6 +193,7 @@ def test_other_symbolic_sizes_of_a_layer_are_an_error(shape: str) -> None:
 # -- files ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_weights_come_back_from_a_file(tmp_path: Path) -> None:
     w = normal(40, 6)
     weights: dict[str, Any] = {

@@ -49,6 +49,7 @@ def test_everything_holds_here(anew: None) -> None:
     assert canary.failures("cpu") == ()
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(
     ("without", "lost"),
     [
@@ -102,7 +103,7 @@ CALLS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_exact_numerics_are_refused_where_they_cannot_hold(anew: None, call: Callable[[], Any]) -> None:
     pto_jax_caches_cleared()
@@ -165,6 +166,7 @@ SPELLINGS = {
 }
 
 
+@pytest.mark.variants(0)
 @pytest.mark.parametrize(
     "flags", [pytest.param(v, id=k, marks=[pytest.mark.slow] * (k != "a file")) for k, v in SPELLINGS.items()]
 )

@@ -179,6 +179,7 @@ def test_only_programs_that_keep_every_doubt_are_executed_so() -> None:
     assert not doubts.applies(pto.parse(str(bench_programs.chain(("tadd",)))))
 
 
+@pytest.mark.slow
 def test_integers_are_converted_beside_doubts() -> None:
     tiles = {name: f"!pto.tile_buf<vec, 16x16x{d}>" for name, d in _ELEMENTS.items()}
     views = {name: f"!pto.partition_tensor_view<16x16x{d}>" for name, d in _ELEMENTS.items()}

@@ -135,6 +135,7 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
 SMALL = [normal(6, -70, -60), normal(7, -70, -56), normal(8, -149, -126), normal(9, -140, 10)]
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("name", BINARY)
 def test_arithmetic_keeps_subnormals(name: str) -> None:
     kernel = compiled(f"%d = {name} %a, %b : !pto.tile<64x1024xf32>")
@@ -196,6 +197,7 @@ def bf16(seed: int) -> NDArray[Any]:
     return normal(seed, -3, 3).astype(ml_dtypes.bfloat16)
 
 
+@pytest.mark.slow
 def test_narrow_chains_keep_no_excess_precision() -> None:
     text = "%p = OP %a, %b : !pto.tile<64x1024xbf16>\n%d = tsub %p, %c : !pto.tile<64x1024xbf16>"
     a, b, c = (bf16(s) for s in (10, 11, 12))
@@ -228,6 +230,7 @@ def test_moves_keep_nan_payloads() -> None:
     assert (np.asarray(op("tsel", mask, tile, other, dst=tile.type).words) == NAN_WORDS).all()
 
 
+@pytest.mark.slow
 def test_nans_of_arithmetic_are_canonical() -> None:
     tile, one = pto.tile(NAN_WORDS, dtype="f32"), pto.tile(np.ones((8, 48), np.float32))
     for name in BINARY:
@@ -251,6 +254,7 @@ def test_flush_mode_reads_and_writes_signed_zeros(name: str) -> None:
         same(kernel(x, y)["d"].array, flushed(BINARY[name](flushed(x), flushed(y))))
 
 
+@pytest.mark.slow
 def test_fast_numerics_are_close_on_normal_data() -> None:
     exact, fast = chain(A, B, C), chain(A, B, C, numerics="fast")
     tolerance = sum(np.spacing(np.abs(x)) for x in (A * B, C, UNFUSED))

@@ -48,6 +48,7 @@ def test_a_large_divisor_divides(second: str, divisor: float) -> None:
     np.testing.assert_array_equal(constant, fast["d"])
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("name", ["tmatmul.mx", "tgemv.mx.acc"])
 def test_scales_of_opposite_exponents_cancel(name: str) -> None:
     form = ("acc", "a", "a_scale", "b", "b_scale") if "acc" in name else ("a", "a_scale", "b", "b_scale")
@@ -70,6 +71,7 @@ def test_scales_of_opposite_exponents_cancel(name: str) -> None:
     np.testing.assert_allclose(fast["dst"], exact["dst"], rtol=1e-5)
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("name", ["tquant.mx", "tquant_dn"])
 def test_groups_with_infinities_are_quantised(name: str) -> None:
     samples = legal_samples(instructions()[name], A5)

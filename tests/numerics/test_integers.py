@@ -42,7 +42,7 @@ def run(name: str, *sources: NDArray[Any], jit: bool) -> NDArray[Any]:
     return np.asarray(jax.jit(lambda: call(*tiles))() if jit else call(*tiles))
 
 
-@pytest.mark.variants(6)
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("d", TYPES)
 def test_sums_differences_and_products_wrap(d: str, jit: bool) -> None:

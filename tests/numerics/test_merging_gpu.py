@@ -35,7 +35,7 @@ def _job(grouped: bool, limit: int) -> Any:
     return tuple(jnp.asarray(x.astype(np.int32)) for x in (begin, length, *sizes))
 
 
-@pytest.mark.variants(1)
+@pytest.mark.variants(0)
 @pytest.mark.parametrize("limit", [RECORDS, 7])
 @pytest.mark.parametrize(
     ("grouped", "exhausted"),
@@ -92,7 +92,7 @@ def test_the_kernel_ranks_lists_that_descend(grouped: bool, exhausted: bool, cou
     np.testing.assert_array_equal(np.asarray(got), np.stack([np.asarray(w) for w in expected]))
 
 
-@pytest.mark.variants(1)
+@pytest.mark.variants(0)
 @pytest.mark.parametrize(
     "name", ["i8", "u32", "f32", "i64", *(pytest.param(n, marks=pytest.mark.slow) for n in ("i32", "u64"))]
 )

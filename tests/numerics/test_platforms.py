@@ -180,6 +180,7 @@ def _cases() -> Iterator[Any]:
                 yield make_case(*found)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_every_instruction_has_gpu_code_with_the_same_results() -> None:
     cases = list(_cases())

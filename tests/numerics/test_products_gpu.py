@@ -52,7 +52,7 @@ def test_the_kernel_is_the_fold(shape: tuple[int, int, int, int], exponents: tup
     np.testing.assert_array_equal(np.asarray(got), np.asarray(expected))
 
 
-@pytest.mark.variants(1)
+@pytest.mark.variants(0)
 @pytest.mark.parametrize(
     "types", [pytest.param((F16, F16), marks=pytest.mark.slow), (BF16, BF16), (F8E4M3, F8E5M2)], ids=str
 )
@@ -70,6 +70,7 @@ def test_the_kernel_decodes_narrow_types(types: tuple[DType, DType]) -> None:
     np.testing.assert_array_equal(np.asarray(got), np.asarray(expected))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_kernels_start_from_words() -> None:
     given = [words(s, i, (120, 134)) for i, s in enumerate([(1, 9, 3), (1, 3, 5), (1, 9, 5)])]

@@ -23,6 +23,7 @@ def check(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_every_instruction_and_the_small_programs_keep_to_the_annotations() -> None:
     done = check()

@@ -130,6 +130,7 @@ def ordered(seed: int, count: int) -> Iterator[Case]:
     return cases(seed, count, PRESETS["ordered"])
 
 
+@pytest.mark.nightly
 @pytest.mark.variants(0)
 @pytest.mark.parametrize("seed", [1, 2, 3, 4, 5, 6])
 def test_50_ordered_programs_have_no_finding(seed: int) -> None:

@@ -161,6 +161,7 @@ def test_functions_that_call_the_next_one_twice_take_no_time() -> None:
         assert pto.races(program) == []
 
 
+@pytest.mark.slow
 def test_a_course_that_is_not_followed_to_its_end_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -74,6 +74,7 @@ def _script(folder: Path) -> tuple[Path, list[int]]:
     return folder, [len(head) + i + 1 for i in range(len(REJECTED))]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_mypy_accepts_and_rejects(tmp_path: Path) -> None:
     folder, wrong = _script(tmp_path)

@@ -88,6 +88,7 @@ def test_long_names_lose_their_middle_and_names_of_the_same_bytes_stand_alone() 
     assert all(LONG[:20] in p.svg for p in drawn.values()) and ">%a<" in drawn["memory"].svg
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("family", ["registers_moves", "ub_memory"])
 def test_lanes_of_registers(family: str, generated: Any) -> None:
     operations: tuple[MicroOperation, ...] = pto.isa.micro_families()[family]

@@ -141,6 +141,7 @@ def test_the_trace_has_a_thread_per_pipe_and_a_flow_per_wait(tmp_path: Path) -> 
     assert found["otherData"]["model"] == "doc_formula"
 
 
+@pytest.mark.slow
 def test_a_long_program_is_cut_in_the_picture_and_whole_in_the_trace() -> None:
     picture = timeline(pto.parse(kernel(LOOP)), arguments={"n": 200})
     assert "the first 400 of 600 executions" in picture.svg

@@ -55,6 +55,7 @@ def read_constructs() -> set[str]:
     return {line for program in programs for _, line in constructs(program)}
 
 
+@pytest.mark.slow
 def test_every_construct_that_public_programs_execute_is_executed_here() -> None:
     assert sorted(recorded("executed") - executed_constructs()) == []
     assert len(recorded("executed")) > 400

@@ -79,7 +79,7 @@ def check(case: Case, capsys: pytest.CaptureFixture[str], code: Code = "optimise
     _checked(case, executions, capsys)
 
 
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("case", CASES, ids=[c.name for c in CASES])
 def test_a_program_leaves_and_prints_what_its_formula_says(
     case: Case, capsys: pytest.CaptureFixture[str]

@@ -32,6 +32,7 @@ def test_right_programs_have_no_finding_and_one_result_in_all_orders() -> None:
     assert _kinds(list(cases(21, 4, RIGHT)), "races") == {"equal"}
 
 
+@pytest.mark.slow
 def test_every_mutant_has_a_finding_a_deadlock_or_other_bits() -> None:
     made = list(cases(21, 8, MUTANTS))
     assert _kinds(made, "races") == {"refused"}
@@ -54,6 +55,7 @@ def test_every_protocol_and_everything_that_is_needed_is_drawn() -> None:
     assert {d.count for d in drawn} == {2, 3, 4} and len({d.types["x"] for d in drawn}) == 5
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(("tested", "count"), [("jit", 2), ("eager", 1), ("sanitizer", 4)])
 def test_executors_give_the_bits_of_the_interpreter(tested: str, count: int) -> None:
     assert _kinds(list(cases(22, count, replace(RIGHT, statements=1))), tested) == {"equal"}
@@ -66,6 +68,7 @@ def test_other_executors_refuse_in_one_line(tested: str) -> None:
     assert outcome.kind == "refused" and outcome.refusals == ("a program for several processors",)
 
 
+@pytest.mark.slow
 def test_a_wrong_verdict_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without findings, mutants are told apart by other bits, or are failures by themselves."""
     (right,) = cases(21, 1, RIGHT)
@@ -107,6 +110,7 @@ def test_a_folder_that_says_no_ranks_is_one_clear_error(ranks: object, tmp_path:
         folder.read(path)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_command_takes_the_preset(tmp_path: Path, capsys: Output) -> None:
     given = ["--preset", "ranks", "--workers", "1", "--quiet", "--failures", str(tmp_path)]

@@ -350,7 +350,7 @@ def test_a_rank_that_polls_goes_on_once_the_signal_has_come(
         assert (np.asarray(z)[asks, :64] == given["x"][asks, :64]).all()
 
 
-@pytest.mark.variants(6)
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("look", [_test, _both])
 @pytest.mark.parametrize("place", ["condition", "body", "counter"])
 @pytest.mark.parametrize("seed", [None, 0, 1])

@@ -253,6 +253,7 @@ def test_generated_programs_on_a_mesh_give_the_bits_of_the_interpreter(seed: int
     assert compare_case(case, machine("oracle"), machine("shard_map")).kind == "equal"
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_command_executes_files_on_ranks(tmp_path: Path, capsys: Output) -> None:
     file = tmp_path / "ring.pto"

@@ -242,7 +242,7 @@ def test_a_right_protocol_has_the_result_of_its_replay(name: str) -> None:
 FLAWS = [(name, flaw) for name, protocol in PROTOCOLS.items() for flaw in protocol.flaws]
 
 
-@pytest.mark.variants(6)
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(("name", "flaw"), FLAWS)
 def test_a_flaw_of_a_protocol_is_found(name: str, flaw: str) -> None:
     made, n, _, flaws = PROTOCOLS[name]

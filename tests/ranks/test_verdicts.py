@@ -22,7 +22,7 @@ def report(k: Text, n: int = protocols.N, sync: Sync = "auto", **more: object) -
 
 
 @pytest.mark.instructions("tbroadcast")
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_right_protocols_have_no_finding_and_one_result(name: str) -> None:
     k = PROTOCOLS[name]()

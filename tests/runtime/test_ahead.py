@@ -30,12 +30,14 @@ def test_shapes_follow_from_the_program_or_are_given() -> None:
     assert (ADD.lower().compile()(*ones)["z"] == 2).all()
 
 
+@pytest.mark.slow
 def test_a_kernel_is_exported_for_several_platforms() -> None:
     exported: Any = ADD.export(platforms=("cpu", "cuda"))
     assert exported.platforms == ("cpu", "cuda")
     assert (exported.call(*[jnp.ones(4096, jnp.float32)] * 3)["z"] == 2).all()
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_an_export_for_gpus_holds_the_kernels_of_merges() -> None:
     kernel = pto.compile(pto.load(EXAMPLES["topk"].path), grid=4)
@@ -77,6 +79,7 @@ def test_shapes_that_the_program_leaves_open_are_asked_for() -> None:
     assert kernel.lower(shape, shape, 64, 64) is not None
 
 
+@pytest.mark.variants(0)
 @pytest.mark.parametrize(
     "name",
     ["softmax", *(pytest.param(n, marks=pytest.mark.slow) for n in ("mx_matmul", "pipe_linear", "topk"))],

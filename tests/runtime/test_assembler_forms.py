@@ -70,6 +70,7 @@ def test_counts_of_shifts_have_a_type_of_their_own(count: int, factor: int) -> N
     np.testing.assert_array_equal(found, a * factor)
 
 
+@pytest.mark.slow
 def test_a_slope_is_rounded_to_the_type_of_the_tile() -> None:
     tile = "!pto.tile_buf<vec, 1x16xf16>"
     slope = np.float32(0.1)

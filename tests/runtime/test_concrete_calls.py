@@ -173,7 +173,7 @@ def test_there_are_fifty_programs() -> None:
     assert len(CASES) >= 50
 
 
-@pytest.mark.variants(4)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(("form", "d"), CASES)
 def test_an_access_outside_raises_with_its_place(form: str, d: str) -> None:
     case = FORMS[form](d)
@@ -226,6 +226,7 @@ def test_numbers_that_memory_has_are_judged_in_every_call() -> None:
             kernel(x, y, 0)
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("form", ["store below", "loop", "loop in a loop", "blocks", "no rows"])
 def test_accesses_that_numbers_tell_are_not_waited_for(form: str) -> None:
     """Calls of equal numbers are one function without rules, the one that judges takes the number alone."""
@@ -266,6 +267,7 @@ def test_the_first_numbers_are_judged_without_compiling(
         assert soon.any() == (n == case.bad)
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("form", ["store below", "loop", "loop in a loop", "blocks", "no rows"])
 def test_all_rules_are_judged_apart_from_the_results(form: str) -> None:
     """With ``checks=True`` too; the message is that of the report that a call gives."""

@@ -293,6 +293,7 @@ FLOWS = {
 }
 
 
+@pytest.mark.variants(1)
 @pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")
 @pytest.mark.parametrize("name", FLOWS)
 def test_counts_of_a_merge_leave_branches_and_loops(name: str) -> None:

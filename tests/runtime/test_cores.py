@@ -131,7 +131,7 @@ def striped(offset: str, step: int, out: str = "%row") -> str:
     }}"""
 
 
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(
     ("offset", "step", "out", "apart"),
     [
@@ -153,6 +153,7 @@ def test_blocks_run_at_once_where_they_provably_do_not_meet(
     assert in_order != apart
 
 
+@pytest.mark.slow
 def test_the_proof_is_not_tried_on_more_than_it_can_walk() -> None:
     """Its budget is one for all blocks: a large launch runs in order instead of taking minutes to prove."""
     program = pto.parse(striped("%c0", 8))

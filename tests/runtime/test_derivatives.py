@@ -77,7 +77,7 @@ AT_ONCE: dict[str, Callable[[Function, Any], Any]] = {
 }
 
 
-@pytest.mark.variants(6)
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("how", [*WAYS, *AT_ONCE])
 def test_a_derivative_that_is_used_is_an_error(source: Source, kernel: Any, how: str) -> None:
     k = kernel(source)

@@ -81,6 +81,7 @@ def _ways(program: pto.Program) -> dict[str, Callable[[], Any]]:
     }
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_an_access_to_a_buffer_of_no_element_is_an_error_or_has_no_effect(name: str) -> None:
     for way, execute in _ways(_program(OUTSIDE[name])).items():

@@ -77,6 +77,7 @@ _CALLS: dict[str, Any] = {
 }
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("axes", [AxisType.Explicit, AxisType.Auto])
 @pytest.mark.parametrize("call", _CALLS)
 def test_a_mesh_in_the_context_changes_nothing(call: str, axes: AxisType) -> None:

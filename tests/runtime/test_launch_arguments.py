@@ -109,6 +109,7 @@ def _written(case: Case, function: Function, given: dict[str, Any]) -> dict[str,
     return inside
 
 
+@pytest.mark.slow
 def test_windows_are_those_that_the_interpreter_writes() -> None:
     """On generated programs with blocks, control flow and views: nothing else changes."""
     options = replace(generate_options.CONTROL, blocks=1.0, functions=1.0)

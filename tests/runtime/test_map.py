@@ -207,6 +207,7 @@ jax.distributed.shutdown()
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_two_processes_map_a_batch_together(tmp_path: Path) -> None:
     import pto_jax as pto

@@ -63,7 +63,7 @@ def extents(layout: str, shape: tuple[int, ...]) -> tuple[int, int]:
     return (full[3], lead * full[4]) if layout == "dn" else (lead * full[3], full[4])
 
 
-@pytest.mark.variants(5)
+@pytest.mark.variants(2)
 @pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")
 @pytest.mark.parametrize(("layout", "shape", "strides"), VIEWS)
 def test_views_of_every_rank_static_and_from_arguments(
@@ -90,6 +90,7 @@ def windowed(source: Source, valid: Any = None, arch: str = "a3", pad: int = 0) 
     return program
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(("o", "p", "r"), [(0, 0, 8), (4, 12, 8), (1, 7, 3), (2, 2, 0)])
 def test_windows_with_dynamic_offsets(source: Source, agree: Agree, o: int, p: int, r: int) -> None:
     x, z = words(240), words(240)
@@ -200,7 +201,7 @@ SHARED = {
 }
 
 
-@pytest.mark.variants(4)
+@pytest.mark.variants(1)
 @pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")
 @pytest.mark.parametrize(
     ("name", "arch"),

@@ -147,6 +147,7 @@ def test_several_destinations_take_a_tuple() -> None:
     )
 
 
+@pytest.mark.slow
 def test_arrays_give_what_tiles_give() -> None:
     expected = np.asarray(ops.tadd(pto.tile(X), pto.tile(X)))
     for made in (

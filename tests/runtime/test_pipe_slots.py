@@ -228,6 +228,7 @@ def slots_in_turn(split: int, push: str = "late", free: str = "late") -> pto.Pro
     return program("a5", cube, vector)
 
 
+@pytest.mark.variants(1)
 @pytest.mark.instructions("declare_global", "talloc")
 @pytest.mark.parametrize("split", [0, 1, 2])
 def test_a_declared_view_is_each_slot_of_a_pipe_in_its_turn(agree: Agree, split: int) -> None:
@@ -244,6 +245,7 @@ def test_slots_that_are_passed_on_too_early_are_races(flaw: dict[str, str]) -> N
     assert pairs == {("tload", "tstore")}
 
 
+@pytest.mark.slow
 @pytest.mark.instructions("declare_global", "talloc", "initialize_l2g2l_pipe")
 def test_every_handle_has_its_own_slots_in_global_memory(agree: Agree) -> None:
     acc, tile, window = ACC.format("f32", ""), vec("f32"), whole("f32")

@@ -183,6 +183,7 @@ def test_a_scale_is_that_of_its_pipe_and_the_last_one_set(agree: Agree) -> None:
     np.testing.assert_array_equal(out["y"], (np.maximum(x @ x, 0) * 0.125).astype(np.float16))
 
 
+@pytest.mark.slow
 def test_integers_are_dequantised_by_columns_on_a2a3(agree: Agree) -> None:
     """The words of a scaling tile hold f32 scales, of which the upper bits count."""
     scale = """

@@ -214,6 +214,7 @@ def test_a_window_has_the_valid_part_of_its_source(agree: Agree) -> None:
     assert (out[4:10, 8:] == x[4:10, 8:]).all() and (out[:4] == 2 * x[:4]).all()
 
 
+@pytest.mark.slow
 def test_an_indexed_handle_begins_at_its_element(agree: Agree) -> None:
     part = T.replace("16x16xf32", "16x16xf32, valid=4x8")
     body = f"""%s = pto.tsubview %a, %r, %c8 : ({T}, index, index) -> {part}

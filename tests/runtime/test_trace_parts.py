@@ -66,6 +66,7 @@ def _batch(x: Any, n: Any) -> Any:
 FORMS = {f.__name__: f for f in (_while, _scan, _cond, _jit, _nested, _delayed, _batch)}
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("numbers", [True, False])
 def test_parts_of_a_trace_are_computed_from_what_they_need(form: str, numbers: bool) -> None:

@@ -240,6 +240,7 @@ def test_kernels_are_valid_static_arguments(k: pto.Kernel) -> None:
     same(call(k, X[0]), k(X[0], X[0], X[0], 1.0, 8, 8)["z"])
 
 
+@pytest.mark.slow
 def test_a_batch_of_nothing_has_results_of_its_shape(source: Source) -> None:
     kernel = pto.compile(fused(source))
     batch = np.zeros((0, 64), np.float32)

@@ -50,6 +50,7 @@ def test_a_subset_passes(capsys: pytest.CaptureFixture[str]) -> None:
     assert "\npassed: " in shown and "DIFFERS" not in shown
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.usefixtures("wrong_tneg")
 def test_one_wrong_bit_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,6 +123,7 @@ def test_a_missing_device_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--device gpu: JAX has no such device here" in capsys.readouterr().err
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("name", ["tquant.mx", "tquant_dn"])
 def test_pairs_of_exponents_are_equal_for_every_number_of_groups(name: str) -> None:
     """Run-time regions, which no text may give them, have odd numbers of groups."""

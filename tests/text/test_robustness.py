@@ -105,6 +105,7 @@ def test_mutated_programs_give_a_program_or_a_parse_error(seed: int) -> None:
         outcome(mutated(rng.choice((PROGRAM, FRAGMENT)), rng))
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=4)), max_size=12).map("".join))
 def test_arbitrary_text_gives_a_program_or_a_parse_error(text: str) -> None:

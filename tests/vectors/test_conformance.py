@@ -31,6 +31,7 @@ def spoil(case: Case) -> dict[str, NDArray[Any]]:
     return result
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_replaying_the_records_passes_every_executable_case(recorded_cases: int) -> None:
     report = run_conformance([GOLDEN], replay)

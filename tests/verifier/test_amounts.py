@@ -52,6 +52,7 @@ MANY = {
 }
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("name", MANY)
 def test_exponentially_many_calls_and_trips_are_one_error(name: str) -> None:
     program = pto.parse(MANY[name])

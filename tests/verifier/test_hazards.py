@@ -351,6 +351,7 @@ def test_parameters_of_stores_and_scales_of_factors_take_different_pipes(dtype: 
     assert pipe_of(Op("tmov", (source,), (target,), form="dps")) == pipe
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_index_of_addresses_finds_all_bytes_that_meet() -> None:
     """Of many tiles only those in the same blocks of addresses are compared."""

@@ -34,6 +34,7 @@ def same(case: Case, found: Run, expected: Run) -> None:
         assert mismatch(case, name, found.outputs.get(name), output, "interpreter") is None
 
 
+@pytest.mark.slow
 def test_a_folder_has_the_case_in_both_forms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert emit("--seed", "3", "--count", "6", "--preset", "control", "--out", str(tmp_path)) == 0
     assert "6 cases in" in capsys.readouterr().out
@@ -85,6 +86,7 @@ def test_raw_results_of_another_size_are_no_results(tmp_path: Path) -> None:
         conversation.load_outputs(tmp_path, case, expected.outputs)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_vectors_of_generated_programs_conform(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folders = ["--out", str(tmp_path / "cases"), "--vectors", str(tmp_path / "vectors")]
@@ -173,6 +175,7 @@ def test_without_cpp_nothing_is_skipped_for_the_simulator(tmp_path: Path) -> Non
     assert emit(str(file), "--out", str(tmp_path / "out"), "--profile", "a2a3") == 0
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_masks_are_beside_the_results_in_both_forms(tmp_path: Path) -> None:
     assert emit("--seed", "4", "--count", "8", "--profile", "a5", "--out", str(tmp_path)) == 0

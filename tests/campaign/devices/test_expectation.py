@@ -64,6 +64,7 @@ def expectations(preset: str, count: int) -> list[tuple[Case, Expectation]]:
     return found
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("preset", ["straight", "everything", "aliases"])
 def test_other_undefined_data_is_accepted(preset: str) -> None:
     differing = compared = total = 0

@@ -65,6 +65,7 @@ def test_a_device_that_declines_everything_is_no_success(
     assert main(again) == 0
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_fewer_compared_cases_than_wanted_are_no_success(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -75,6 +76,7 @@ def test_fewer_compared_cases_than_wanted_are_no_success(
     assert "2 of 2 cases were compared; --min-compared is 3" in capsys.readouterr().err
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_what_a_device_refuses_is_left_out_and_the_rest_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     device = devices.Partial()
@@ -88,6 +90,7 @@ def test_what_a_device_refuses_is_left_out_and_the_rest_compared(monkeypatch: py
     assert not reached & device.lacking and len(reached) > 15
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_what_is_refused_is_sent_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     device = devices.Partial()
@@ -98,6 +101,7 @@ def test_what_is_refused_is_sent_no_more(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(device.sent) == 5 and not any(names & device.lacking for names in device.sent)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_rows_do_not_depend_on_what_was_learnt_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """A block alone, in parts, and after others has the same row."""
@@ -109,6 +113,7 @@ def test_rows_do_not_depend_on_what_was_learnt_before(monkeypatch: pytest.Monkey
     assert row((2, 3)) == row((4, 1), (2, 2)) == row((0, 5))
 
 
+@pytest.mark.slow
 def test_what_a_reason_names_is_left_out() -> None:
     """Loops are in no small program: the device's own words are what is known of them."""
     device = devices.NoLoops()
@@ -125,6 +130,7 @@ def test_what_a_reason_names_is_left_out() -> None:
     assert outcome.case.origin == (f"without {outcome.refusals[0]}",)
 
 
+@pytest.mark.slow
 def test_a_device_that_declines_everything_is_asked_little() -> None:
     sent: list[Case] = []
 
@@ -199,6 +205,7 @@ def test_a_device_with_few_instructions_is_compared_on_most_programs(monkeypatch
     assert batch.kinds["equal"] > 180, batch.kinds
 
 
+@pytest.mark.slow
 def test_an_operation_in_a_loop_is_cut_out_there() -> None:
     found = Counter[str]()
     for index in range(30):

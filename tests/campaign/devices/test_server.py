@@ -101,6 +101,7 @@ def test_a_case_between_two_answers_disturbs_neither(serving: Any, some: list[Ca
     assert seen == [case.id for case in some]
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
@@ -196,6 +197,7 @@ def test_a_device_dies_with_the_worker_that_is_killed() -> None:
     assert time.monotonic() < end
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("preset", ["straight", "memory", "cores"])
 def test_requests_have_all_results(preset: str) -> None:
     """What the interpreter gives is what a device is asked for, in the arrays that its answer has."""

@@ -31,6 +31,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     yield
 
 
+@pytest.mark.variants(0)
 @pytest.mark.parametrize(
     "lockstep", [(), pytest.param(("--lockstep",), marks=pytest.mark.slow)], ids=["alone", "lockstep"]
 )
@@ -44,6 +45,7 @@ def test_a_server_that_cannot_start_ends_the_campaign(
     assert "does not start, 3 tries: exit status 3 before its answer: no licence for this machine" in line
 
 
+@pytest.mark.slow
 def test_a_server_that_ends_on_every_case_is_a_finding() -> None:
     """It starts: whatever it does with the cases is their result."""
     server = Server(command(READING), 20, must_start=True)
@@ -62,6 +64,7 @@ def test_a_server_that_has_answered_is_started_again_and_again() -> None:
     assert answers[0] == "NotExecutableError" and set(answers[1:]) == {"DeviceError"}
 
 
+@pytest.mark.variants(0)
 @pytest.mark.parametrize(
     "option", ["--shrink-calls", pytest.param("--shrink-seconds", marks=pytest.mark.slow)]
 )

@@ -85,6 +85,7 @@ def test_a_failure_is_shrunk_and_replayed_in_the_spelling_of_its_author(tmp_path
     assert all("!pto.tile<" not in text and LANGUAGE_KEY not in text for text in texts)
 
 
+@pytest.mark.slow
 def test_programs_of_functions_have_the_types_of_the_assembler() -> None:
     """Generated ones bind some of their results."""
     options = replace(PRESETS["straight"], results=1.0, functions=1.0, tile_arguments=0.0)
@@ -93,6 +94,7 @@ def test_programs_of_functions_have_the_types_of_the_assembler() -> None:
         assert kernel.program.fragment or "!pto.tile<" not in program_text(kernel)
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("target", PROFILE_NAMES)
 def test_attributes_are_written_out_in_the_present_language(target: ProfileName) -> None:
     """Whatever a conversion or histogram leaves out: no device knows versions of the language."""

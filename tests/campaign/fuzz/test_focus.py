@@ -32,6 +32,7 @@ def _tiles(op: Op) -> list[TileType]:
     return [v.type for v in (*op.destinations, *op.ins) if isinstance(v.type, TileType)]
 
 
+@pytest.mark.slow
 def test_only_some_instructions_with_an_operand_of_some_type_and_layout() -> None:
     for op in _operations("tcvt", dtypes=("bf16",)):
         assert "bf16" in {d.name for v in (*op.ins, *op.destinations) if (d := element_type(v.type))}
@@ -39,6 +40,7 @@ def test_only_some_instructions_with_an_operand_of_some_type_and_layout() -> Non
         assert "nz" in map(layout_name, _tiles(op))
 
 
+@pytest.mark.slow
 def test_kinds_of_valid_regions() -> None:
     assert all(t.is_full for op in _operations("tadd", regions=("full",)) for t in _tiles(op))
     odd = [t.valid for op in _operations("tadd", regions=("odd",)) for t in _tiles(op)]
@@ -74,11 +76,13 @@ def test_every_instruction_has_its_share(profile: ProfileName) -> None:
     assert len(table.names) > 100 and 450 * min(shares) / table.cumulative[-1] >= 1
 
 
+@pytest.mark.slow
 def test_optional_operands_are_as_often_absent_as_there() -> None:
     forms = [len(op.ins) for op in _operations("taddc", 150)]
     assert {2, 3} <= set(forms) and 0.3 < forms.count(2) / len(forms) < 0.7
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_lockstep_follows_what_it_can() -> None:
     table = Tables(("a5",), 20, ("tcvt", "tadd"), ("f16",), ("partial", "empty")).of(0)
@@ -116,6 +120,7 @@ def test_a_focus_without_programs_is_an_error() -> None:
         Focus(only=("tmatmul",), dtypes=("i64",)).options(STRAIGHT)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_explanations_count_what_programs_are_made_of() -> None:
     text = explain(Plan(seed=2, presets=IN_TURN, focus=Focus(only=("tadd", "tcvt"))))
@@ -124,6 +129,7 @@ def test_explanations_count_what_programs_are_made_of() -> None:
     assert any(line.split()[0] == "tcvt" and float(line.split()[1]) > 30 for line in lines if "tcvt" in line)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_programs_have_what_bugs_hide_in() -> None:
     """Odd regions, absent operands, ties and special values are no rarities; control flow is there."""
@@ -168,6 +174,7 @@ def test_a_focus_holds_where_presets_make_other_programs() -> None:
     assert all(any(op.name == "tcvt" for op in source.case(i).program.walk()) for i in range(12))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_an_explanation_is_whole_or_short(capsys: pytest.CaptureFixture[str]) -> None:
     plan = ["fuzz", "--explain", "--preset", "overlaps", "--count", "5"]

@@ -39,6 +39,7 @@ def test_failures_are_found_counted_and_kept(fuzz: Any) -> None:
     assert "got another campaign: profiles: a5, not a5 a2a3; try: its own options" in fuzz.err
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_interrupted_and_killed_campaigns_end_with_the_rows_of_an_uninterrupted_one(fuzz: Any) -> None:
     """Each ends in the middle of a block, which the next one continues; the last is killed in the second."""
@@ -79,6 +80,7 @@ def _wait_for_cases(store: Path, count: int, process: subprocess.Popen[str]) -> 
     return found
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_case_that_ends_or_hangs_its_worker_is_found(fuzz: Any) -> None:
     options = [*machines("right", "fragile"), "--start", 1, "--count", 9, "--batch", 6]
@@ -112,6 +114,7 @@ def test_too_many_failures_stop_a_campaign(fuzz: Any) -> None:
     assert fuzz(*stored, "--resume") == 1 and fuzz.rows("s.sqlite") == before
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_workers_end_with_the_campaign(fuzz: Any) -> None:
     process = fuzz.start(*machines("right", "sleeping"), "--count", 4, "--store", "s.sqlite")

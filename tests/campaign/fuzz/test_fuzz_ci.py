@@ -20,6 +20,7 @@ def machines(against: str, tested: str) -> list[str]:
 NAMED = machines("right", "wrong")[:4]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_only_new_causes_fail(fuzz: Any) -> None:
     options = [*machines("right", "wrong"), "--count", 15, "--batch", 5, "--quiet"]
@@ -73,6 +74,7 @@ def test_a_campaign_ends_after_its_minutes(fuzz: Any) -> None:
     assert sum(row[1] for row in fuzz.rows("s.db")["batch"]) > done
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_store_knows_its_campaign_and_can_be_extended(fuzz: Any) -> None:
     options = [*machines("right", "wrong"), "--seed", 7, "--batch", 10, "--quiet"]

@@ -68,6 +68,7 @@ def test_an_unfinished_block_goes_on_where_the_store_ends(tmp_path: Path) -> Non
         assert store.done() == {8: 6}
 
 
+@pytest.mark.slow
 def test_cases_that_are_drawn_again_are_counted_once_in_any_division(tmp_path: Path) -> None:
     """Valid regions that have to be equal, on some inputs; machines that take one case, and many of them."""
     file = tmp_path / "sum.pto"

@@ -143,6 +143,7 @@ def test_what_is_no_goal_is_told_with_its_place(text: str, message: str) -> None
     assert message in told and told.startswith("g.toml:") and len(told.splitlines()) == 1
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_campaign_says_which_bins_it_has_not_reached(fuzz: Any) -> None:
     Path("goal.toml").write_text('[[bins]]\ninstruction = "taddc"\noperands = "*"\nat_least = 99\n')

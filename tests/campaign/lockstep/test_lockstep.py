@@ -67,6 +67,7 @@ def test_programs_differ_and_use_every_choice_of_regions(few: Table) -> None:
     assert set(drawn.programs.opcodes.reshape(-1).tolist()) == set(range(len(few.opcodes)))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_small_tables_in_a_row_have_every_instruction() -> None:
     few, count = Tables(("a2a3",), 20), rounds(len(names("a2a3")), 20)
@@ -92,6 +93,7 @@ def test_decoded_programs_pass_the_verifier(profile: ProfileName) -> None:
             assert [str(d) for d in found if d.severity == "error"] == []
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_switch_and_grouped_and_two_devices_give_the_same_digests(few: Table, switch: Runner) -> None:
     found = switch.digests(SEED, 5, 100)
@@ -117,6 +119,7 @@ def test_results_are_those_of_the_interpreter(few: Table, switch: Runner) -> Non
     assert (coverage(few, drawn.programs).sum(axis=1) >= 5).all()
 
 
+@pytest.mark.slow
 def test_an_interpreter_that_differs_is_found(switch: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = {**RULES, "tabs": RULES["tneg"]}
     monkeypatch.setattr("pto_jax.oracle.machine.RULES", broken)
@@ -124,7 +127,7 @@ def test_an_interpreter_that_differs_is_found(switch: Runner, monkeypatch: pytes
     assert found and {o.kind for o in found} == {"different"}
 
 
-@pytest.mark.variants(1)
+@pytest.mark.variants(0)
 @pytest.mark.parametrize("profile", ["a2a3", "a5"])
 def test_a_destination_is_no_register_that_it_must_not_share_bytes_with(profile: ProfileName) -> None:
     marked = clashes = 0

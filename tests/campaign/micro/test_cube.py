@@ -47,6 +47,7 @@ def test_kernels_have_the_order_that_they_need() -> None:
         assert not pto.races(case.program, "a5"), case.index
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("index", range(4))
 def test_what_is_traced_gives_equal_bits(index: int) -> None:
     outcome = compared(7, index, Engine("jit", code="numpy"))

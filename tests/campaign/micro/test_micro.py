@@ -76,6 +76,7 @@ def test_every_micro_operation_that_executes_is_generated_or_has_its_reason() ->
     assert MICRO_REASONS.keys() <= every
 
 
+@pytest.mark.slow
 def test_a_lap_of_turns_has_every_pair_of_an_operation_and_its_element_types() -> None:
     pairs = select_micro(MICRO).pairs
     assert len(pairs) == sum(map(len, catalogue().values())) > 1500
@@ -263,6 +264,7 @@ def found(bug: Bug, seed: int, count: int) -> int | None:
     return None
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("bug", [pytest.param(b, marks=() if n < 2 else pytest.mark.slow)
                                  for n, b in enumerate(BUGS)], ids=str)  # fmt: skip
 def test_a_campaign_finds_a_wrong_rule_of_the_lowering_unsteered(bug: Bug) -> None:

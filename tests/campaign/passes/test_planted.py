@@ -62,6 +62,7 @@ def judged(
     return unseen, elsewhere, verdicts
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_some_bugs_of_passes_are_seen_and_located(tmp_path: Path) -> None:
     planted = corpus(tmp_path, 12, 8)

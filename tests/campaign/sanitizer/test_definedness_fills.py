@@ -42,6 +42,7 @@ def test_every_instruction_on_spoilt_arguments() -> None:
     assert report.kinds["undefined"] > 90
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("preset", ["control", "aliases", "everything"])
 def test_whole_programs(preset: str) -> None:
     report = Report()

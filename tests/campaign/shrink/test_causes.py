@@ -52,6 +52,7 @@ def _failures(machine: Planted) -> Iterator[Outcome]:
                 yield outcome
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_forty_failures_of_five_defects_have_five_causes() -> None:
     keeper, causes = Keeper(None, 20, "oracle", "planted"), Counter[str]()
@@ -114,6 +115,7 @@ OPTIONS = kernels_only(
 )
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_failure_in_company_is_named_after_the_first_result_that_differs() -> None:
     device, found = Forgetful(), set()

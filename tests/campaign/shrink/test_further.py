@@ -102,6 +102,7 @@ def test_what_a_failure_depends_on_is_said() -> None:
     assert "fails with tcvt rmode rint, not with" in depends(variants)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_attributes_in_called_functions_are_varied_and_left_out() -> None:
     """The only operation with a phase is in a function that the entry calls."""

@@ -61,7 +61,7 @@ def _checked(case: Case, machine: Planted) -> int | None:
     return len(operations)
 
 
-@pytest.mark.variants(1)
+@pytest.mark.variants(0)
 @pytest.mark.parametrize(
     "preset",
     # Kernels of micro-operations have no instruction of tiles: tests/campaign/micro makes theirs small;
@@ -84,6 +84,7 @@ def test_planted_defects_shrink_to_their_instruction(preset: str) -> None:
     assert len(found) >= 6 and statistics.median(found) == 1, counts
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_defects_of_every_class_shrink_to_their_instruction() -> None:
     """Every third instruction of the profile, each with one kind of defect."""
@@ -145,7 +146,7 @@ def _altered_failures(machine: Altered, preset: str, seed: int = 5, start: int =
     return (c for c in drawn if compare_case(c, Oracle(), machine).is_failure)
 
 
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(
     "machine, preset, operation, most, seed, start",
     [
@@ -167,6 +168,7 @@ def test_failures_of_several_operations_shrink_to_them(
     assert found.instruction in operations and found.instruction != "alloc_tile"
 
 
+@pytest.mark.slow
 def test_the_same_failure_shrinks_to_the_same_case() -> None:
     machine, case = WRONG_ADDITION, next(failures("control")).case
     first, again = (shrink(case, Oracle(), machine, seconds=60) for _ in range(2))

@@ -170,7 +170,7 @@ def replaced(suite: Path, name: str, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-@pytest.mark.variants(1)
+@pytest.mark.variants(0)
 @pytest.mark.parametrize("machine", ["engine", "oracle"])
 def test_cases_pass_their_own_comparison(suite: Path, machine: str) -> None:
     assert [t.name for t in system_tests(suite)] == ["own"]
@@ -285,6 +285,7 @@ def test_what_is_not_understood_of_a_host_program_is_named(
         launched(main, wrappers, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_wrong_result_differs_with_the_words_of_the_comparison(suite: Path) -> None:
     replaced(
         suite,
@@ -318,6 +319,7 @@ def test_scripts_that_fail_or_hang_are_one_outcome(suite: Path) -> None:
     assert kind == "script" and "no answer within 2 s" in message
 
 
+@pytest.mark.slow
 def test_the_command(suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out.json"
     command = ["conformance", "--st", str(suite), "--executor", "oracle"]
