@@ -58,6 +58,7 @@ class _Wrong(Engine):
         return replace(run, outputs={name: replace(output, words=words)})
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(
     ("row", "wrong"),
     [

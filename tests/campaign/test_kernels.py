@@ -133,6 +133,7 @@ class Strict:
 DEVICE = Strict()
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(
     ("tested", "kernels"), [("oracle:again", True), (f"python:{__name__}:DEVICE", False)]
 )

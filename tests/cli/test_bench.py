@@ -38,6 +38,7 @@ def test_a_new_process_measures_its_first_result(
     assert bench_compile._first_result({**os.environ, "SECONDS": "1.5"}) == 1.5
 
 
+@pytest.mark.slow
 def test_loops_of_registers_are_measured_against_a_tile_of_the_same_sum() -> None:
     x, y = (np.random.default_rng(n).standard_normal(bench_registers.ELEMENTS, np.float32) for n in (1, 2))
     programs = [bench_registers.tiled(), *map(bench_registers.looped, bench_registers.LOOPS.values())]
@@ -46,7 +47,7 @@ def test_loops_of_registers_are_measured_against_a_tile_of_the_same_sum() -> Non
         assert (np.asarray(found) == x + y).all()
 
 
-@pytest.mark.variants(6)
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_what_examples_are_measured_against_computes_the_same(name: str) -> None:
     example = EXAMPLES[name]

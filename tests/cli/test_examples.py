@@ -35,7 +35,7 @@ def problems(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", CALLED)
-@pytest.mark.variants(8)
+@pytest.mark.variants(3)
 def test_a_call_prints_what_its_page_shows(name: str) -> None:
     assert problems(name) == ""
     assert len(examples.statements(TABLE[name])[-1]) < 400

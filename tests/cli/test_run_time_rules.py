@@ -43,6 +43,7 @@ def numbers(o: int = 0, p: int = 0, s: int = 64, r: int = 2) -> dict[str, Any]:
 OPTIONS = [(), ("--sanitize",)]
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize(
     ("given", "message"),

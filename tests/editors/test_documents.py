@@ -166,6 +166,7 @@ def test_completions_suit_the_place() -> None:
 # -- long texts, and the first one ---------------------------------------------------------------------
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("asked", ["diagnostics", "hover", "definition", "completions"])
 def test_a_thousand_lines_are_answered(asked: str) -> None:
     """All examples as one file; a benchmark has the time."""

@@ -52,6 +52,7 @@ def test_engine_and_interpreter_agree_on_where_the_accumulator_enters(name: str,
             )
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(
     ("profile", "total"), [("a2a3", 16777216.0), ("a5", 16777216.0), ("cpu_sim", 16777224.0)]
 )

@@ -41,7 +41,7 @@ def _resized(program: Program, sizes: dict[str, tuple[int, int]]) -> Program:
     return replace(program, functions=(replace(function, args=args, body=Region((op,))),))
 
 
-@pytest.mark.variants(4)
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("numerics", ["exact", "fast"])
 @pytest.mark.parametrize("empty", ["M", "K", "N"])
 @pytest.mark.parametrize("name", PRODUCTS)
@@ -80,7 +80,7 @@ def test_empty_products_have_one_verdict(name: str, profile: Any) -> None:
     assert "M is 0" in found[0].message
 
 
-@pytest.mark.variants(8)
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("name", [n for n, i in isa.instructions().items() if computes(i)])
 def test_a_batch_of_no_elements(name: str) -> None:
     for profile in ("a5", "cpu_sim"):

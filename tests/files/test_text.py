@@ -87,6 +87,7 @@ BAD = (
 )
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("at", range(len(BAD)))
 def test_what_texts_call_things_does_not_fill_the_terminal(
     at: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]

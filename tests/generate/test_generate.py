@@ -33,6 +33,7 @@ def _errors(case: Case) -> list[str]:
     return [str(d) for d in verify_program(case.program, case.profile) if d.severity == "error"]
 
 
+@pytest.mark.slow
 def test_a_case_is_a_function_of_seed_and_index() -> None:
     first, again = generate(3, 5), generate(3, 5)
     assert (first.id, first.program, first.profile) == (again.id, again.program, again.profile)

@@ -78,6 +78,7 @@ def _values(kind: Any, low: float, high: float) -> NDArray[Any]:
     return NUMBERS.uniform(low, high, SHAPE).astype(kind)
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("target", [np.float16, np.float32])
 def test_the_product_of_taxpy(profile: ProfileName, target: Any) -> None:

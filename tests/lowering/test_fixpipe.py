@@ -87,6 +87,7 @@ def test_shifts_wrap_and_the_control_bit_saturates_infinities() -> None:
         np.testing.assert_array_equal(quantised(c, x, scale, "f16")[0, 0], wanted_bits)
 
 
+@pytest.mark.variants(5)
 @pytest.mark.parametrize("arch", ["cpu_sim", "a2a3", "a5"])
 @pytest.mark.parametrize(("src", "dst"), [("f32", "i8"), ("i32", "u8"), ("i32", "f16")])
 @pytest.mark.parametrize("name", ["tmov.fp", "textract"])

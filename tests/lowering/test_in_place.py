@@ -103,6 +103,7 @@ def test_an_update_is_right_and_without_its_guard_as_wrong_as_xla_is(monkeypatch
         assert wrong_forms(InPlaceProgram(np.random.default_rng(10))) != []
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint64, np.float32, jnp.bfloat16, np.int16])
 def test_arrays_are_computed_before_what_uses_them_and_keep_their_bits(dtype: Any) -> None:
     rng = np.random.default_rng(3)

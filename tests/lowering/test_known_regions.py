@@ -52,7 +52,7 @@ def _program(body: str) -> pto.Program:
       }}""")
 
 
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("numerics", ["exact", "fast"])
 @pytest.mark.parametrize("name", _BODIES)
 def test_lanes_around_a_known_region_stay(name: str, numerics: Numerics) -> None:

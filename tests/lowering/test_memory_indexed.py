@@ -90,7 +90,7 @@ def check(
         assert not different.any(), (b, np.argwhere(different)[:5], found[b][different], expected[different])
 
 
-@pytest.mark.variants(4)
+@pytest.mark.variants(1)
 @pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")
 @pytest.mark.parametrize("profile", ["cpu_sim", "a2a3", "a5"])
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_fast_numerics_adds_too() -> None:
     np.testing.assert_array_equal(found, [1, 5, 1, 4, 1, 1, 1, 1])
 
 
-@pytest.mark.variants(4)
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("combine", ["add", "max", "min"])
 @pytest.mark.parametrize("d", ["i8", "u32"])
 def test_integers_that_meet_are_combined_at_once(d: str, combine: str) -> None:

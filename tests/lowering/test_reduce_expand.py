@@ -69,7 +69,7 @@ def _random(dtype: Any, count: int = 8, spread: float = 3.0) -> Words:
     return values.astype(np.float32).astype(dtype)
 
 
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("name", ["trowmax", "trowmin", "trowsum", "tcolmax", "tcolprod"])
 def test_nan_lines_give_the_same_batched_and_alone(name: str) -> None:
     x = _random(np.float32, 6)
@@ -88,7 +88,7 @@ def test_nan_lines_give_the_same_batched_and_alone(name: str) -> None:
 SLOW_FOLDS = {("tcolsum", np.float16), ("tcolprod", np.float16), ("trowprod", ml_dtypes.bfloat16)}
 
 
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [
@@ -108,6 +108,7 @@ def test_floats_fold_in_ascending_order(name: str, dtype: Any) -> None:
         assert (halves != got).any(), "the data must tell orders apart"
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("name", ["trowsum", "tcolsum", "tcolprod"])
 def test_subnormals_are_kept(name: str) -> None:
     rng = np.random.default_rng(3)
@@ -123,7 +124,7 @@ def test_subnormals_are_kept(name: str) -> None:
     _assert_bits(got, expected)
 
 
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("name", ["trowsum", "tcolsum", "trowprod", "tcolmax", "trowmin"])
 def test_dynamic_regions_under_vmap_equal_cropped_tiles(name: str) -> None:
     x = _random(np.float32, 5)
@@ -241,6 +242,7 @@ def test_expanded_columns_repeat_with_the_dynamic_width_of_the_block() -> None:
     np.testing.assert_array_equal(got[1], x + block[:, :1])
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize("cols", [5, 64, 101])
 def test_one_reduction_finds_what_the_first_strict_extreme_is(cols: int, largest: bool) -> None:

@@ -95,6 +95,7 @@ def is_signed(d: DType) -> bool:
     return d.kind != "uint" or d == BOOL
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize("d", INTEGERS, ids=str)
 def test_operations_on_integers(d: DType) -> None:
     names = [(n, d) for n in INTEGER + SIGNED * is_signed(d)]

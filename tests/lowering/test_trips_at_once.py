@@ -99,6 +99,7 @@ def test_accesses_that_are_independent_give_the_same_in_any_order_of_trips() -> 
     assert proven > 300
 
 
+@pytest.mark.slow
 def test_a_loop_whose_accesses_move_alike_is_refused_only_where_the_order_counts() -> None:
     rng, refused = np.random.default_rng(4), 0
     for _ in range(1000):

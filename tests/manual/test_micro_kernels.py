@@ -33,6 +33,7 @@ def test_operations_on_registers_have_a_kernel() -> None:
     assert inside - kernels().keys() == WITHOUT | {"dsb"}
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize(
     "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in sorted(micro_sessions())]
 )

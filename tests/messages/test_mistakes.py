@@ -146,6 +146,7 @@ def test_an_instruction_that_does_not_exist_is_named() -> None:
         run_kernel("pto.tscale(t, t, 0.5)")
 
 
+@pytest.mark.variants(5)
 @pytest.mark.parametrize(("line", "message", "fix"), LINES.values(), ids=LINES)
 def test_the_fix_of_a_line_of_a_kernel_works(line: str, message: str, fix: str) -> None:
     said = refused(lambda: run_kernel(f"v = {line}" if not line.startswith("m =") else line))

@@ -19,7 +19,7 @@ def _options(name: str) -> Options:
     return replace(MICRO, only=frozenset({name}), statements=4)
 
 
-@pytest.mark.variants(1)
+@pytest.mark.variants(0)
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=pytest.mark.instructions(n)) for n in (*CUBE_UNIT, *sorted(TRANSFERS))],

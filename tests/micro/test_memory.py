@@ -42,7 +42,7 @@ def source(dist: str, bits: int, memory: np.ndarray) -> np.ndarray:
     return chosen.reshape(-1)
 
 
-@pytest.mark.variants(4)
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(
     ("dist", "bits"),
     [
@@ -62,6 +62,7 @@ def test_load_distributions(dist: str, bits: int) -> None:
     assert (found["y"].view(np.uint8)[:256] == source(dist, bits, x[32:])).all()
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(
     ("dist", "bits", "written"),
     [
@@ -182,6 +183,7 @@ def test_counts_of_nothing_write_nothing() -> None:
     assert (after["y"] == 9).all() and (after["z"] == z).all()
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(("bits", "op"), [(32, "vgather2"), (16, "vgather2"), (32, "vgather2_bc")])
 def test_gathers_take_elements_where_the_mask_is_set(bits: int, op: str) -> None:
     lanes, t = 2048 // bits, U[bits]

@@ -72,7 +72,7 @@ def test_trips_of_a_store_into_one_place_add_up() -> None:
     assert (found == 3 * (arrays["a"][:1].astype(np.int32) @ arrays["b"].T.astype(np.int32))).all()
 
 
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("pitch", [1, 2])
 def test_fractals_of_a_load_are_written_row_by_row(pitch: int, turned: bool) -> None:

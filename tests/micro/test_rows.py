@@ -74,6 +74,7 @@ def test_vstur_stores_bytes_of_the_mask_of_vusqz() -> None:
     assert (found[:4] == x[:4]).all() and not found[4:].any()
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(("name", "offset", "at"), [("sprsti", 1, 1), ("sprsts", 8, 2)])
 def test_the_address_register_is_stored(name: str, offset: int, at: int) -> None:
     """An immediate counts in units of 4 bytes, a number in bytes."""
@@ -174,7 +175,7 @@ REDUCED = {
 }
 
 
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("name", REDUCED)
 def test_extremes_of_groups_of_lanes(name: str) -> None:
     t, reduce = REDUCED[name]

@@ -85,7 +85,7 @@ def errors(lines: list[str]) -> list[str]:
     return [f"{d.instruction}: {d.message}" for d in found if d.severity == "error"]
 
 
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("name", BODIES)
 def test_what_can_share_a_scope_gets_one(name: str) -> None:
     lines = BODIES[name]
@@ -221,7 +221,7 @@ def strict(generic: bool) -> str:
     return text
 
 
-@pytest.mark.variants(1)
+@pytest.mark.variants(0)
 @pytest.mark.parametrize("generic", [False, True])
 def test_a_strict_scope_may_use_names_from_outside_for_its_own_values(generic: bool) -> None:
     text = strict(generic)

@@ -57,6 +57,7 @@ void LaunchNumbers(int64_t *x, void *stream) {
 """
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(("blocks", "kind"), [(4, "pass"), (3, "differs")])
 def test_a_folder_is_a_case_of_as_many_blocks_as_it_launches(tmp_path: Path, blocks: int, kind: str) -> None:
     folder = tmp_path / "group" / "numbers"

@@ -83,6 +83,7 @@ def test_what_nothing_has_written_is_behind_the_last_tile() -> None:
     assert found.tobytes() == np.r_[behind, ONE[64:], TWO].tobytes()
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("mask", ["all", "row"])
 def test_a_store_at_the_end_of_a_tile_goes_on_in_the_next_one(mask: str) -> None:
     found = results(load("c0") + store("c96", "x", mask))

@@ -330,7 +330,7 @@ def test_which_loops_are_executed_at_once(name: str, at_once: list[bool]) -> Non
 
 @pytest.mark.filterwarnings("ignore::pto_jax.errors.PtoWarning")
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_loops_of_registers(name: str) -> None:
     executed(text_of(PROGRAMS[name][0]), drawn())
 

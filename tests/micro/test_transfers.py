@@ -182,6 +182,7 @@ ELEMENTS: dict[str, tuple[str, Any]] = {
 }
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(
     ("combine", "element"), MODES, ids=[f"set_atomic_{c}-set_atomic_{t}" for c, t in MODES]
 )

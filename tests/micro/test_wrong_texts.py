@@ -78,6 +78,7 @@ MEMREFS = (
 )
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("memref", MEMREFS)
 def test_the_address_of_a_tile_may_be_a_memref(memref: str) -> None:
     body = f"""

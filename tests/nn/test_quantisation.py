@@ -22,6 +22,7 @@ def bits(x: Any) -> np.ndarray[Any, Any]:
     return np.asarray(x).view(np.uint8)
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize(
     ("format", "axis"),
     [("int8", None), ("int8", -1), ("int8", 1), ("fp8", (0, 2)), ("fp8", None)],
@@ -136,6 +137,7 @@ def test_errors_say_what_fits(call: Any, message: str) -> None:
         call()
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(("size", "axis"), [((7, 5), 0), ((64, 5), 0), ((32, 32), -2), ((3, 1, 33), 1)])
 def test_exponents_of_another_axis_are_refused(size: tuple[int, ...], axis: int) -> None:
     x = np.arange(math.prod(size), dtype=np.float32).reshape(size)

@@ -55,7 +55,7 @@ def _both(format: str) -> tuple[Settings, Any, Any]:
     return how, jax.jit(partial(layers.scaled, how)), jax.jit(partial(by_instructions, how))
 
 
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("biased", [True, False])
 @pytest.mark.parametrize(
     ("power", "bias_power", "native"),

@@ -121,6 +121,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("mistake", WRONG)
 def test_wrong_weights_are_one_clear_error(mistake: str) -> None:
     call, message = WRONG[mistake]

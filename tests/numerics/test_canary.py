@@ -49,7 +49,7 @@ def test_everything_holds_here(anew: None) -> None:
     assert canary.failures("cpu") == ()
 
 
-@pytest.mark.variants(1)
+@pytest.mark.variants(0)
 @pytest.mark.parametrize(
     ("without", "lost"),
     [

@@ -45,6 +45,7 @@ def words(seed: int) -> NDArray[np.uint32]:
     return found
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_a_chain_traced_as_a_whole_gives_the_words_of_every_instruction(seed: int) -> None:
     program = pto.parse(CHAIN)

@@ -54,6 +54,7 @@ def same_floats(got: NDArray[Any], wanted: Any, d: str) -> None:
     assert not different.any(), f"{different.sum()} differ, first {np.argwhere(different)[0]}"
 
 
+@pytest.mark.variants(5)
 @pytest.mark.parametrize(
     ("source", "d", "profile"),
     [

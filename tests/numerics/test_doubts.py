@@ -56,6 +56,7 @@ _FORMULAS: dict[str, Callable[..., object]] = {
 }
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("name", _FORMULAS)
 def test_a_result_is_exact_or_in_doubt(name: str) -> None:
     formula = _FORMULAS[name]

@@ -111,6 +111,7 @@ def test_lists_that_descend_are_merged_as_by_steps(name: str) -> None:
     np.testing.assert_array_equal(np.concatenate([order, taken]), expected)
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("triton", [True, False])
 def test_code_for_cuda_is_the_kernel_where_triton_is(triton: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(primitives, "_has_triton", lambda: triton)

@@ -99,6 +99,7 @@ def test_an_export_for_several_platforms_has_all_code_and_computes_here() -> Non
     np.testing.assert_array_equal(call(X), X + 1)
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_results_on_this_platform(name: str) -> None:
     got = FUNCTIONS[name](X)

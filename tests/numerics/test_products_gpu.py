@@ -94,7 +94,7 @@ def test_the_kernels_start_from_words() -> None:
 SCALED = [(F8E4M3, F8E5M2), (F8E5M2, F8E5M2), (dtype("f4e2m1x2"), dtype("f4e1m2x2"))]
 
 
-@pytest.mark.variants(1)
+@pytest.mark.variants(0)
 # Smaller scales make subnormal sums, which a CPU flushes where it interprets a kernel.
 @pytest.mark.parametrize("scales", [(80, 250), (120, 134)])
 @pytest.mark.parametrize("shape", [(2, 16, 64, 16), (1, 33, 39, 70), (3, 1, 5, 1)])
@@ -168,6 +168,7 @@ def test_without_triton_gpus_get_other_code_with_the_same_bits(
     np.testing.assert_array_equal(np.asarray(got), np.asarray(kernel))
 
 
+@pytest.mark.slow
 def test_rounding_to_the_grid_of_float32_keeps_words_in_between() -> None:
     """XLA for GPUs drops a conversion to float32 and back, which is all that :func:`settle32` has."""
     values = np.array([1 + 2.0**-30, -(2.0**-149) * 1.5, 3e38, 1e39, 0.0, -0.0, np.nan, 2.0**-126])

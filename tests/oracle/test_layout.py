@@ -87,7 +87,7 @@ def _places(sample: Sample, *roles: str) -> dict[str, Loc]:
     return {n: t.loc for n, t, role in operands if isinstance(t, TileType) and role in roles}
 
 
-@pytest.mark.variants(20)
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("name", [n for n, i in isa.instructions().items() if computes(i)])
 def test_sources_are_read_before_results_are_written(name: str, events: list[str]) -> None:
     wrote = False

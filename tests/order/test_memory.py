@@ -147,6 +147,7 @@ def test_a_rejected_program_gives_findings_or_the_verifiers_errors(
     assert "Traceback" not in printed.out + printed.err
 
 
+@pytest.mark.slow
 def test_functions_that_call_the_next_one_twice_take_no_time() -> None:
     """26 functions make 67 million calls: one error, at once."""
     twice = "".join(

@@ -27,7 +27,7 @@ def _line(file: Path, part: str) -> int:
     return next(i for i, t in enumerate(file.read_text().splitlines(), 1) if part in t)
 
 
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_the_steps_of_a_trace_give_the_bits_of_the_interpreter(name: str) -> None:
     k = PROTOCOLS[name]()

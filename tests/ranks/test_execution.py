@@ -325,7 +325,7 @@ def polling(
     return k
 
 
-@pytest.mark.variants(8)
+@pytest.mark.variants(4)
 @pytest.mark.parametrize("look", [_test, _both, _read])
 @pytest.mark.parametrize("place", ["condition", "body", "counter", "work"])
 @pytest.mark.parametrize("asks", [0, 1])
@@ -350,7 +350,7 @@ def test_a_rank_that_polls_goes_on_once_the_signal_has_come(
         assert (np.asarray(z)[asks, :64] == given["x"][asks, :64]).all()
 
 
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("look", [_test, _both])
 @pytest.mark.parametrize("place", ["condition", "body", "counter"])
 @pytest.mark.parametrize("seed", [None, 0, 1])
@@ -560,6 +560,7 @@ def test_what_data_decides_is_refused_where_it_is_compiled(
     assert compiled(k, 2).engine == "interpreter"
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("shape", [(1, 64), (1, 8), (5, 24)])
 @pytest.mark.parametrize("n", [2, 4])
 def test_windows_are_put_together_from_rows_and_signals_from_numbers(shape: tuple[int, int], n: int) -> None:

@@ -165,7 +165,7 @@ def _left(case: Case) -> list[str]:
     return [op.name for op in case.program.walk() if not op.name.startswith(plain)]
 
 
-@pytest.mark.variants(1)
+@pytest.mark.variants(0)
 @pytest.mark.parametrize(
     ("tested", "left"),
     [(_Shifted(), {"tput"}), (_Lost(), {"tnotify", "twait"})],

@@ -518,6 +518,7 @@ def made(name: str, slip: tuple[str, ...] = (), **options: Any) -> tuple[str, Ra
     return k, kernel, {**values, "rank": np.arange(case.ranks)}
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("name", CASES)
 def test_a_right_kernel_is_exact_and_has_the_result_of_its_replay(name: str) -> None:
     _, kernel, values = made(name, engine="interpreter")

@@ -341,6 +341,7 @@ def test_a_private_buffer_is_read_where_a_condition_says_so() -> None:
     assert (np.asarray(found)[1, :64] == given["x"][1, :64]).all() and not np.asarray(found)[[0, 2]].any()
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("name", ON_RANKS)
 def test_examples_on_ranks_have_the_bits_of_the_interpreter_and_numpy(
     name: str, capsys: pytest.CaptureFixture[str]

@@ -27,7 +27,7 @@ def on_mesh(kernel: Any, arrays: dict[str, Any], **numbers: Any) -> dict[str, An
     return found
 
 
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("name", STATIC)
 def test_devices_of_a_mesh_give_the_bits_of_both_other_forms(name: str) -> None:
     k = PROTOCOLS[name]()

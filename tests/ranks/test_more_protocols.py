@@ -221,6 +221,7 @@ def rows(array: Any, n: int) -> Any:
 QUICK = ("doubling on 2", "mailboxes on 3")
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(
     "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in PROTOCOLS]
 )
@@ -242,7 +243,7 @@ def test_a_right_protocol_has_the_result_of_its_replay(name: str) -> None:
 FLAWS = [(name, flaw) for name, protocol in PROTOCOLS.items() for flaw in protocol.flaws]
 
 
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(("name", "flaw"), FLAWS)
 def test_a_flaw_of_a_protocol_is_found(name: str, flaw: str) -> None:
     made, n, _, flaws = PROTOCOLS[name]
@@ -256,6 +257,7 @@ def test_a_flaw_of_a_protocol_is_found(name: str, flaw: str) -> None:
     assert flaws[flaw] in {f.kind for f in report.findings}, str(report)
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("flaw", ["", "fence"])
 def test_rows_by_a_table_of_counts(flaw: str) -> None:
     n = 4

@@ -511,6 +511,7 @@ _QUICK = [("back pressure", 2), ("tree", 3), ("scan", 3), ("dissemination", 3), 
 _QUICK += [("a counter that goes down", 2), ("a counter that wraps", 2)]
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize(
     ("name", "n"), [pytest.param(*c, marks=[pytest.mark.slow] * (c not in _QUICK)) for c in _CASES]
 )
@@ -543,7 +544,7 @@ def _names(k: Text, report: Any) -> set[tuple[str, str]]:
     return {tuple(lines[s.line - 1].partition(" // ")[2] for s in pair) for pair in spans if None not in pair}  # type: ignore[misc, union-attr]
 
 
-@pytest.mark.variants(8)
+@pytest.mark.variants(3)
 @pytest.mark.parametrize(
     ("name", "flaw"),
     [

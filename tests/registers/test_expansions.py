@@ -123,6 +123,7 @@ def row_sum(m: Micro, t: str, source: Tile) -> None:
         m.store(total, "d", row, 0, one, f"1PT_B{dtype(t).bits}")
 
 
+@pytest.mark.variants(0)
 @pytest.mark.parametrize("region", REGIONS)
 @pytest.mark.parametrize("t", types("f16", "f32"))
 def test_row_sum_of_numbers_whose_sums_are_exact(t: str, region: tuple[int, int]) -> None:

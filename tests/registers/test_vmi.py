@@ -141,6 +141,7 @@ ORDERED = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equa
            "ge": np.greater_equal}  # fmt: skip
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize("t", ["i8", "si8", "ui16", "f16", "f32"])
 @pytest.mark.parametrize("scalar_operand", [False, True])
 def test_comparisons_and_integers_without_a_sign(t: str, scalar_operand: bool) -> None:

@@ -42,6 +42,7 @@ def launched(text: str, **buffers: Array) -> dict[str, Array]:
     return first
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("op", ["tcmp", "tcmps"])
 @pytest.mark.parametrize(("d", "cols", "written"), [("f32", 40, 16), ("f16", 16, 16), ("i8", 32, 32)])
 def test_a5_comparisons_write_whole_predicates(op: str, d: str, cols: int, written: int) -> None:
@@ -211,6 +212,7 @@ def windows(
     )
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("arch", ["a3", "a5"])
 @pytest.mark.parametrize("rank", [2, 5])
 def test_the_first_rows_and_columns_of_a_larger_window_are_loaded(arch: str, rank: int) -> None:
@@ -326,6 +328,7 @@ def test_a_table_is_gathered_into_mat_by_indexes_in_global_memory(arch: str, pic
     assert "index-view" in [d.rule for d in pto.verify(pto.parse(wrong))]
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(("rule", "scale"), [("ocp", 2.0**-8), ("nv", 2.0**-7)])
 def test_block_scaled_quantisation_follows_the_attributes_of_the_text(rule: str, scale: float) -> None:
     """A largest element of 1.875 * 2^0: its exponent, or the one that keeps it within 448."""

@@ -80,6 +80,7 @@ def test_results_of_a_fragment_keep_their_order() -> None:
     assert list(kernel(X)) == list(kernel(np.asarray(X).tolist())) == ["z", "b"]
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(("name", "most"), {"softmax": 1400, "rmsnorm": 1150, "swiglu_ffn": 1200}.items())
 def test_programs_have_no_more_operations_of_xla_than_they_had(name: str, most: int) -> None:
     """Each takes time to compile, and all of them are compiled before the first result."""

@@ -243,6 +243,7 @@ def test_accesses_that_numbers_tell_are_not_waited_for(form: str) -> None:
     assert len(judged.inside) == 1 and list(judged.results(x, y, n)) == ["y"]
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("form", ["store below", "loop", "loop in a loop", "blocks", "no rows"])
 @pytest.mark.parametrize("limit", [judged_calls.SHORT, 1])
 def test_the_first_numbers_are_judged_without_compiling(

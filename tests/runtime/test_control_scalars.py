@@ -39,6 +39,7 @@ SCALARS = {
 }
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("name", SCALARS)
 def test_scalars_of_memory_under_control_flow(name: str) -> None:
     x, y = data()
@@ -200,7 +201,7 @@ func.func @f(%x: !pto.ptr<D>, %y: !pto.ptr<D>, %s: D, %n: index, %b: i1) {
 }"""
 
 
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("numerics", ["exact", "fast"])
 @pytest.mark.parametrize("d", ["bf16", "f16", "f32"])
 def test_scalars_that_are_chosen_keep_the_bits_of_nan_and_subnormal_numbers(d: str, numerics: Any) -> None:

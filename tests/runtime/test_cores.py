@@ -64,6 +64,7 @@ func.func @k(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>) attributes {{pto.entry}} {{
 }}"""
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("grid", [1, 2, 8])
 def test_blocks_run_in_order_each_with_its_number(grid: int) -> None:
     x, y = RNG.normal(size=(64, 16)).astype(np.float32), RNG.normal(size=(8, 16)).astype(np.float32)

@@ -92,6 +92,7 @@ def test_an_access_to_a_buffer_of_no_element_is_an_error_or_has_no_effect(name: 
                 execute()
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("name", NOTHING)
 def test_a_window_of_nothing_in_a_buffer_of_no_element_is_executed(name: str) -> None:
     for execute in _ways(_program(NOTHING[name])).values():

@@ -55,6 +55,7 @@ _ARRAYS: dict[str, Any] = {
 }
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("order", list(permutations(_ARRAYS)), ids="-".join)
 def test_one_kernel_takes_arrays_of_a_mesh_and_others(order: tuple[str, ...]) -> None:
     text = EXAMPLES["vector_add"].path.read_text()
@@ -77,7 +78,7 @@ _CALLS: dict[str, Any] = {
 }
 
 
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("axes", [AxisType.Explicit, AxisType.Auto])
 @pytest.mark.parametrize("call", _CALLS)
 def test_a_mesh_in_the_context_changes_nothing(call: str, axes: AxisType) -> None:

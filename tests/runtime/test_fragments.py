@@ -76,6 +76,7 @@ pto.tstore ins(%x : !pto.tile_buf<loc=vec, dtype=f32, rows=2, cols=8, v_row=2, v
     np.testing.assert_array_equal(np.asarray(out["w"]), expected)
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("profile", ["cpu_sim", "a2a3", "a5"])
 def test_open_valid_sizes_of_a_result_are_those_of_its_sources_inside_of_its_type(profile: str) -> None:
     wide = "!pto.tile_buf<vec, 16x32xf32, valid=?x?>"

@@ -277,6 +277,7 @@ def test_a_partial_launch_is_not_judged() -> None:
 # -- bits through blocks -----------------------------------------------------------------------------
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize("numerics", ["exact", "fast"])
 @pytest.mark.parametrize("dtype", ["bf16", "f16", "f32", "f8E4M3FN", "i16"])
 def test_blocks_copy_every_bit_pattern(dtype: str, numerics: Literal["exact", "fast"]) -> None:

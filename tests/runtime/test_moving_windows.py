@@ -88,7 +88,7 @@ def copied(x: Any, y: Any, rows: list[int], cols: list[int]) -> Any:
     return out
 
 
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("move", MOVES)
 @pytest.mark.parametrize("d", ["f16", "f32", "i16", "bf16"])
 def test_moving_windows_copy_their_elements(d: str, move: str) -> None:

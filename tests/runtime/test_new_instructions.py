@@ -55,7 +55,7 @@ def test_taddrelu_is_no_instruction_of_a5() -> None:
     assert "a5" in found.message
 
 
-@pytest.mark.variants(4)
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("profile", ["a2a3", "a5", "cpu_sim"])
 @pytest.mark.parametrize("index", ["i8", "i16", "i32"])
 def test_tconcatidx_takes_the_columns_that_the_counts_say(profile: str, index: str) -> None:

@@ -66,7 +66,7 @@ def test_functions_are_found_by_name() -> None:
 _NAMES = [pytest.param(n, marks=() if i % 8 == 0 else pytest.mark.slow) for i, n in enumerate(ops.names())]
 
 
-@pytest.mark.variants(6)
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("name", _NAMES)
 def test_every_instruction_is_a_function(name: str) -> None:
     instruction = isa.find(name)

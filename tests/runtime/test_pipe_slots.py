@@ -131,6 +131,7 @@ def test_blocks_have_all_slots_of_their_pipes_in_global_memory() -> None:
     np.testing.assert_array_equal(np.asarray(out["y"])[:96], (x @ x)[:6].reshape(96, 16))
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("split", [1, 2])
 def test_each_vector_core_has_its_half_of_a_slot_in_global_memory(agree: Agree, split: int) -> None:
     rows, cols = (8, 16) if split == 1 else (16, 8)

@@ -154,7 +154,7 @@ def converting(
     return accepted(program(arch, cube, vector, source, target, s))
 
 
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("relu", ["no_relu", "normal_relu"])
 @pytest.mark.parametrize(
     ("quant", "target"), [("f32_f16", "f16"), ("no_convert", "f32"), ("f32_bf16", "bf16")]
@@ -286,7 +286,7 @@ def product_with_itself(setup: str, split: int, left: str = LEFT) -> str:
     """
 
 
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(("split", "physical"), [(0, 16), (1, 8), (2, 16), (2, 8)])
 @pytest.mark.parametrize("arch", ["a3", "a5"])
 def test_a_push_of_a_vector_core_counts_valid_rows_and_columns(

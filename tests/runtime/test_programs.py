@@ -135,6 +135,7 @@ def test_tensor_view_addr_points_to_the_first_element_of_a_window(source: Source
     assert (out[19:27] == X[19:27]).all() and np.count_nonzero(out) <= 8
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("offset", [0, 8, 30])
 def test_addptr_moves_a_pointer(source: Source, agree: Agree, offset: int) -> None:
     for given in (offset, "%o"):

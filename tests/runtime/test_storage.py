@@ -95,6 +95,7 @@ def test_bits_are_seen_as_integers_and_back(agree: Agree) -> None:
     assert (bits(out, "u4") == bits(x, "u4") + 1).all()
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(
     ("narrow", "kind", "value", "word"), [(I16, "i16", "3", 0x0003), (F16, "f16", "5.0e-01", 0x3800)]
 )

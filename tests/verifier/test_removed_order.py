@@ -100,7 +100,7 @@ def losses(program: Program) -> Iterator[Program]:
         yield replace(program, functions=functions)
 
 
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("name", TABLE)
 def test_an_operation_that_is_taken_away_is_missed(name: str) -> None:
     program = _program(name)

@@ -63,6 +63,7 @@ def test_a_command_takes_the_placeholders_of_the_contract() -> None:
     assert Command(command, 1)._template.used == set(contract.PLACEHOLDERS)
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(("plus", "kind"), [(" + b", "equal"), (" - b", "different")])
 def test_the_script_of_the_contract_agrees_until_it_is_wrong(
     tmp_path: Path, help_text: str, case: Case, plus: str, kind: str
@@ -78,6 +79,7 @@ def test_the_script_of_the_contract_agrees_until_it_is_wrong(
     assert outcome.kind == kind, outcome.message
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(("plus", "kind"), [(" + b", "equal"), (" - b", "different")])
 def test_the_server_of_the_contract_agrees_until_it_is_wrong(
     tmp_path: Path, help_text: str, case: Case, plus: str, kind: str

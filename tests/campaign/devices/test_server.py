@@ -101,7 +101,7 @@ def test_a_case_between_two_answers_disturbs_neither(serving: Any, some: list[Ca
     assert seen == [case.id for case in some]
 
 
-@pytest.mark.variants(4)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(
     ("answer", "message"),
     [

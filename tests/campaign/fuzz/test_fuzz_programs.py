@@ -107,6 +107,7 @@ def test_a_row_that_is_an_argument_lies_inside_the_view(tmp_path: Path) -> None:
     assert {compare_case(c, Oracle(), Oracle("a5")).kind for c in cases} == {"equal"}
 
 
+@pytest.mark.slow
 def test_inputs_that_break_a_rule_are_drawn_again(tmp_path: Path) -> None:
     """Tiles whose valid regions have to be equal are mostly drawn with the same one, not always."""
     file = tmp_path / "sum.pto"

@@ -165,6 +165,7 @@ def test_a_campaign_says_which_bins_it_has_not_reached(fuzz: Any) -> None:
         assert message in fuzz.err and len(fuzz.err.strip().splitlines()) == 1
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("name", ["set_flag", "barrier", "treshape", "store_scalar"])
 def test_operations_that_statements_make_are_goals(name: str) -> None:
     bins = parse_goal(f'[[bins]]\ninstruction = "{name}"\n', "g.toml")

@@ -189,6 +189,7 @@ def test_the_page_marks_the_instruction_and_spells_types_short(folder: Path) -> 
     assert html.count("<mark>") == 1
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("preset", ["straight", "control", "memory"])
 def test_short_types_say_the_same(preset: str) -> None:
     for case in cases(5, 8, PRESETS[preset]):

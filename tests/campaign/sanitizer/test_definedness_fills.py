@@ -51,6 +51,7 @@ def test_whole_programs(preset: str) -> None:
     assert not report.missed, "\n".join(report.missed)
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("name", ["tadd", "trowsum", "ttrans", "tmatmul", "tload", "tsel", "tsort32"])
 def test_a_rule_that_forgets_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rule = SHADOW_RULES[name]

@@ -130,6 +130,7 @@ def test_a_failure_in_company_is_named_after_the_first_result_that_differs() -> 
     assert found == {"tmul"}
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("calls", [1, 4])
 def test_a_search_that_ends_early_names_it_as_well(calls: int) -> None:
     device = Forgetful()

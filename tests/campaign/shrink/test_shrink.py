@@ -146,7 +146,7 @@ def _altered_failures(machine: Altered, preset: str, seed: int = 5, start: int =
     return (c for c in drawn if compare_case(c, Oracle(), machine).is_failure)
 
 
-@pytest.mark.variants(1)
+@pytest.mark.variants(0)
 @pytest.mark.parametrize(
     "machine, preset, operation, most, seed, start",
     [
