@@ -64,10 +64,10 @@ def test_lines_are_read_and_written_in_their_order_inside_the_buffer_only(offset
         ("fast", "softmax"),
         ("exact", "masked_tile"),
         ("fast", "grid_reduction"),
-        pytest.param("fast", "rmsnorm", marks=pytest.mark.slow),
-        pytest.param("exact", "softmax", marks=pytest.mark.slow),
-        pytest.param("fast", "masked_tile", marks=pytest.mark.slow),
-        pytest.param("exact", "grid_reduction", marks=pytest.mark.slow),
+        ("fast", "rmsnorm"),
+        ("exact", "softmax"),
+        ("fast", "masked_tile"),
+        ("exact", "grid_reduction"),
     ],
 )
 def test_a_batch_of_affine_windows_is_moved_by_lines(name: str, numerics: Any) -> None:

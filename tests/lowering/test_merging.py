@@ -36,7 +36,7 @@ def _jobs(rng: np.random.Generator, grouped: bool, size: int) -> tuple[Any, ...]
     ("d", "grouped", "exhausted", "size"),
     [
         (F32, False, False, 6),
-        pytest.param(F16, False, True, 6, marks=pytest.mark.slow),
+        (F16, False, True, 6),
         (F32, True, False, 3),
     ],
 )

@@ -189,7 +189,6 @@ def test_micro_operations_stand_by_their_purpose_and_have_an_example() -> None:
         assert all(f"%{operand}" in shown for operand in isa.micro_operations()[name].operands[:2])
 
 
-@pytest.mark.variants(0)
 @pytest.mark.parametrize(
     "step", [12, pytest.param(1, marks=[pytest.mark.slow, pytest.mark.nightly])], ids=["some", "all"]
 )

@@ -414,9 +414,7 @@ IN_CHUNKS = {"based": BASED, "tail": TAIL, "pointers": POINTERS, "nested": NESTE
 
 
 @pytest.mark.variants(0)
-@pytest.mark.parametrize(
-    "name", [n if n == "tail" else pytest.param(n, marks=pytest.mark.slow) for n in IN_CHUNKS]
-)
+@pytest.mark.parametrize("name", IN_CHUNKS)
 def test_trips_that_only_execution_knows_are_executed_in_chunks(
     name: str, at_once: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,7 +49,6 @@ def test_everything_holds_here(anew: None) -> None:
     assert canary.failures("cpu") == ()
 
 
-@pytest.mark.variants(0)
 @pytest.mark.parametrize(
     ("without", "lost"),
     [
@@ -166,7 +165,6 @@ SPELLINGS = {
 }
 
 
-@pytest.mark.variants(0)
 @pytest.mark.parametrize(
     "flags", [pytest.param(v, id=k, marks=[pytest.mark.slow] * (k != "a file")) for k, v in SPELLINGS.items()]
 )

@@ -42,9 +42,7 @@ def _job(grouped: bool, limit: int) -> Any:
     [(True, False), (False, True), (False, False)],
     ids=["grouped", "exhausted", "all"],
 )
-@pytest.mark.parametrize(
-    "d", [F32, *(pytest.param(d, marks=pytest.mark.slow) for d in (F16, I16, U32))], ids=str
-)
+@pytest.mark.parametrize("d", [F32, F16, I16, U32], ids=str)
 def test_the_kernel_merges_as_the_loop_does(d: DType, grouped: bool, exhausted: bool, limit: int) -> None:
     values, job = _values(d, limit), _job(grouped, limit)
     with x64():
@@ -93,9 +91,7 @@ def test_the_kernel_ranks_lists_that_descend(grouped: bool, exhausted: bool, cou
 
 
 @pytest.mark.variants(0)
-@pytest.mark.parametrize(
-    "name", ["i8", "u32", "f32", "i64", *(pytest.param(n, marks=pytest.mark.slow) for n in ("i32", "u64"))]
-)
+@pytest.mark.parametrize("name", ["i8", "u32", "f32", "i64", "i32", "u64"])
 def test_lists_that_descend_are_merged_as_by_steps(name: str) -> None:
     d, rng = dtype(name), np.random.default_rng(0)
     values = rng.integers(0, 1 << 64, (4, 6), np.uint64, endpoint=False).astype(d.word).view(d.numpy)

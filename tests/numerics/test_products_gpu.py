@@ -53,9 +53,7 @@ def test_the_kernel_is_the_fold(shape: tuple[int, int, int, int], exponents: tup
 
 
 @pytest.mark.variants(0)
-@pytest.mark.parametrize(
-    "types", [pytest.param((F16, F16), marks=pytest.mark.slow), (BF16, BF16), (F8E4M3, F8E5M2)], ids=str
-)
+@pytest.mark.parametrize("types", [(F16, F16), (BF16, BF16), (F8E4M3, F8E5M2)], ids=str)
 def test_the_kernel_decodes_narrow_types(types: tuple[DType, DType]) -> None:
     rng = np.random.default_rng(0)
     shapes = (2, 16, 32), (2, 32, 16)
@@ -98,9 +96,7 @@ SCALED = [(F8E4M3, F8E5M2), (F8E5M2, F8E5M2), (dtype("f4e2m1x2"), dtype("f4e1m2x
 # Smaller scales make subnormal sums, which a CPU flushes where it interprets a kernel.
 @pytest.mark.parametrize("scales", [(80, 250), (120, 134)])
 @pytest.mark.parametrize("shape", [(2, 16, 64, 16), (1, 33, 39, 70), (3, 1, 5, 1)])
-@pytest.mark.parametrize(
-    "types", [SCALED[0], *(pytest.param(t, marks=pytest.mark.slow) for t in SCALED[1:])], ids=str
-)
+@pytest.mark.parametrize("types", SCALED, ids=str)
 def test_the_kernel_of_scaled_elements_is_the_fold(
     types: tuple[DType, DType], shape: tuple[int, int, int, int], scales: tuple[int, int]
 ) -> None:

@@ -45,7 +45,6 @@ def _executed(region: Region, numbers: dict[str, object]) -> Iterator[Op]:
                 yield from _executed(inner, numbers)
 
 
-@pytest.mark.variants(0)
 @pytest.mark.parametrize("count", [6, pytest.param(40, marks=[pytest.mark.slow, pytest.mark.nightly])])
 def test_99_of_100_lost_tokens_are_found(count: int) -> None:
     told: Counter[bool] = Counter()

@@ -32,9 +32,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.mark.variants(0)
-@pytest.mark.parametrize(
-    "lockstep", [(), pytest.param(("--lockstep",), marks=pytest.mark.slow)], ids=["alone", "lockstep"]
-)
+@pytest.mark.parametrize("lockstep", [(), ("--lockstep",)], ids=["alone", "lockstep"])
 def test_a_server_that_cannot_start_ends_the_campaign(
     lockstep: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -65,9 +63,7 @@ def test_a_server_that_has_answered_is_started_again_and_again() -> None:
 
 
 @pytest.mark.variants(0)
-@pytest.mark.parametrize(
-    "option", ["--shrink-calls", pytest.param("--shrink-seconds", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("option", ["--shrink-calls", "--shrink-seconds"])
 def test_failures_that_are_not_made_small_are_kept(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     device = "python:tests.campaign.devices.devices:Wrong"
     given = ["--tested", device, "--only", "tadd", "--count", "3", option, "0", "--quiet"]

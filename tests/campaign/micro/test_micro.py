@@ -265,8 +265,7 @@ def found(bug: Bug, seed: int, count: int) -> int | None:
 
 
 @pytest.mark.variants(0)
-@pytest.mark.parametrize("bug", [pytest.param(b, marks=() if n < 2 else pytest.mark.slow)
-                                 for n, b in enumerate(BUGS)], ids=str)  # fmt: skip
+@pytest.mark.parametrize("bug", BUGS, ids=str)
 def test_a_campaign_finds_a_wrong_rule_of_the_lowering_unsteered(bug: Bug) -> None:
     assert found(bug, 5, 4000) is not None
 

@@ -33,9 +33,6 @@ from tests.campaign.shrink.planted import (
 
 DEFECTS: tuple[Defect, ...] = (unmasked, next_number, last_column, without_sign, missing)
 
-#: Presets that differ the most.
-QUICK = frozenset({"control", "cores", "memory"})
-
 
 def _instructions(case: Case) -> list[str]:
     """Instructions that a case executes and in which a defect can be planted: those that write a tile."""
@@ -67,11 +64,7 @@ def _checked(case: Case, machine: Planted) -> int | None:
     # Kernels of micro-operations have no instruction of tiles: tests/campaign/micro makes theirs small;
     # those of the cube unit are one chain.
     # Programs on ranks are protocols, of which nothing can be left out.
-    [
-        pytest.param(p, marks=() if p in QUICK else pytest.mark.slow)
-        for p in PRESETS
-        if p not in ("micro", "cube", "ranks")
-    ],
+    [p for p in PRESETS if p not in ("micro", "cube", "ranks")],
 )
 def test_planted_defects_shrink_to_their_instruction(preset: str) -> None:
     counts = []
