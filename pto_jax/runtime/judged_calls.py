@@ -113,12 +113,12 @@ def _judged(traced: Any, leaves: Sequence[Any], options: Mapping[str, Any]) -> J
         results = evaluate(jaxpr, [next(rest) if n else None for n in needed], needs)
         return results[first:]
 
-    @jax.jit
+    @partial(jax.jit, **options)
     def judge(*numbers: Any) -> Any:
         # The flags are the first leaf of a report.
         return of_numbers(numbers, [False] * first + [True] + [False] * (rules - 1))[0]
 
-    @jax.jit
+    @partial(jax.jit, **options)
     def judge_in_full(*numbers: Any) -> Any:
         return jax.tree.unflatten(report, of_numbers(numbers, of_report))
 

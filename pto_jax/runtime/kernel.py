@@ -532,7 +532,7 @@ class Kernel:
         traced = any(isinstance(x, Tracer) for x in jax.tree.leaves(prepared))
         mode = execution.Mode(check, keep_state, whole=jit, nested=traced and not outermost)
         eager = partial(execution.execute, kernel, mode, observer=observer)  # pyright: ignore[reportArgumentType]
-        run = _jitted(kernel, mode) if jit else eager
+        run = _jitted(kernel, mode, platforms.compiled_soonest() and not traced) if jit else eager
         # The guard is for data: constants of instructions may go to the device one by one.
         guard = nullcontext() if jit else jax.transfer_guard("allow")
         with x64(), guard, cached_code():
@@ -628,8 +628,9 @@ def _filled(kernel: Kernel, types: tuple[tuple[str, Type], ...], warn: bool) -> 
 
 
 @lru_cache(maxsize=1024)
-def _jitted(kernel: Kernel, mode: execution.Mode) -> Any:
-    return jax.jit(partial(execution.execute, kernel, mode))  # pyright: ignore[reportArgumentType]
+def _jitted(kernel: Kernel, mode: execution.Mode, soonest: bool) -> Any:
+    options: Any = {"compiler_options": platforms.unoptimised()} if soonest else {}
+    return jax.jit(partial(execution.execute, kernel, mode), **options)  # pyright: ignore[reportArgumentType]
 
 
 @overload

@@ -15,6 +15,7 @@ from pto_jax.examples import EXAMPLES
 from pto_jax.garbage import SELDOM, seldom_collected
 from pto_jax.lowering import platforms
 from pto_jax.runtime import execution, kernel as kernels
+from tests.runtime.launch_texts import ROW, TILE as FILLED, VIEW, Y, kernel as launched, store
 
 X = jnp.ones((8, 8), jnp.float32)
 TILE = pto.tile(X)
@@ -147,3 +148,13 @@ def test_one_execution_is_compiled_without_optimisations_on_cpus() -> None:
     with mock.patch.object(pto.Kernel, "checked") as checked:
         pto.compile(program, grid=4).once(many, x, z)
     assert checked.called
+
+
+def test_what_words_an_error_of_one_execution_is_compiled_so_too() -> None:
+    view = VIEW.replace("%c64", "%rows")
+    program = launched(view, FILLED, ROW, store(), arguments="%y: !pto.ptr<f32>, %rows: index")
+    launch = pto.compile(program, grid=3, checks=True)
+    with mock.patch.object(jax, "jit", wraps=jax.jit) as jitted, pytest.raises(pto.ExecutionError):
+        launch.once(Y, 64)
+    ways = [c for c in jitted.call_args_list if getattr(c.args[0], "func", None) is execution.execute]
+    assert {"compiler_options": platforms.unoptimised()} in [c.kwargs for c in ways]
