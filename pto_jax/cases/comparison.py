@@ -9,28 +9,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from ..errors import (
-    Diagnostic,
-    ExecutionError,
-    NotExecutableError,
-    UndefinedDataError,
-    UnusableDeviceError,
-)
+from ..errors import ExecutionError, NotExecutableError, UndefinedDataError
 from ..generate.programs import Case
 from ..vectors.compare import Difference
+from .answers import attempt, attempts
 from .expectation import Open, open_bits
 from .targets import (
     UNBOUNDED,
-    BatchTarget,
     Mismatch,
     Run,
     Target,
-    executes_ranks,
     follows_profile,
     mismatch,
 )
@@ -196,26 +189,6 @@ def reason_of(error: NotExecutableError) -> str:
 
 def _rule_broken(result: Run | Exception) -> str:
     return str(result) if isinstance(result, Exception) else "; ".join(result.problems)
-
-
-def attempts(machine: Target, cases: Sequence[Case]) -> Iterable[Run | Exception]:
-    """What a machine gives for some cases, in order; one by one as they are asked for, where it can."""
-    if isinstance(machine, BatchTarget) and all(case.ranks is None for case in cases):
-        return machine.run_all(cases)
-    return (attempt(machine, case) for case in cases)
-
-
-def attempt(machine: Target, case: Case) -> Run | Exception:
-    """What a machine gives for a case."""
-    try:
-        if case.ranks is not None and not executes_ranks(machine):
-            return NotExecutableError(Diagnostic("error", "a program for several processors", rule="ranks"))
-        return machine.run(case)
-    except UnusableDeviceError:
-        raise
-    except Exception as error:
-        # Any exception is a finding about the machine that raised it.
-        return error
 
 
 #: What differs between messages of one cause, and the length of what is left.
