@@ -228,7 +228,17 @@ def _insert(database: sqlite3.Connection, values: Mapping[str, Any]) -> None:
 
 def _row(f: Failure, start: int) -> tuple[Any, ...]:
     case = (f.index, f.id, start, f.kind, f.profile)
-    return *case, f.instruction, f.cause, f.message, f.folder, _json(f.detail)
+    row = (*case, f.instruction, f.cause, f.message, f.folder, _json(f.detail))
+    return tuple(_utf8(value) if isinstance(value, str) else value for value in row)
+
+
+def _utf8(text: str) -> str:
+    r"""A text that UTF-8 can hold, with escapes for halves of surrogate pairs, as names of files have them.
+
+    >>> print(_utf8("file \udce9"))
+    file \udce9
+    """
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _json(value: Any) -> str:

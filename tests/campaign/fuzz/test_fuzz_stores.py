@@ -52,6 +52,15 @@ def test_a_block_and_its_failures_are_one_transaction(tmp_path: Path) -> None:
         assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
+def test_half_a_surrogate_pair_in_a_message_is_kept_as_an_escape(tmp_path: Path) -> None:
+    (failed,) = block(0).failures
+    told = replace(failed, message="no file \udce9.bin", cause="\ud800")
+    path = store(tmp_path / "a", replace(block(0), failures=(told,)))
+    with Store.open(path) as opened:
+        (kept,) = next(opened.batches())[0].failures
+    assert (kept.message, kept.cause) == (r"no file \udce9.bin", r"\ud800")
+
+
 def test_parts_of_a_block_join_to_the_whole() -> None:
     whole = joined([block(6, 2), block(0), block(4, 2)])
     assert (whole.start, whole.count, whole.kinds) == (0, 8, {"equal": 5, "different": 3})
