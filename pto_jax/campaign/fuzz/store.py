@@ -366,6 +366,9 @@ _strings = _value(
     "a list of names",
     lambda value: isinstance(value, str | list) and all(isinstance(v, str) for v in value),
 )
+_notes = _value(
+    "a list of texts", lambda value: isinstance(value, list) and all(isinstance(v, str) for v in value)
+)
 _files = _value(
     "a list of files",
     lambda value: isinstance(value, dict | list) and all(isinstance(v, str) for v in value),
@@ -437,6 +440,7 @@ _CAMPAIGN: Mapping[str, Check] = {
     **{k: _optional(_text) for k in ("device", "entry", "failures", "goal")},
     **dict.fromkeys(("lockstep", "rejected", "mutate"), _truth),
     "programs": _files,
+    "notes": _notes,
     "versions": _object,
     "started": _seconds,
     "bins": _parted("bin", len(PARTS)),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pto_jax.campaign.fuzz import campaign
 from pto_jax.campaign.fuzz.batch import Batch, Block, Board, Failure, Note, Task
 from pto_jax.campaign.fuzz.plan import Plan, identity
 from pto_jax.campaign.fuzz.store import Store
@@ -116,4 +117,13 @@ def test_a_failure_that_cannot_be_recorded_is_kept_in_the_store(tmp_path: Path) 
     (failure,) = joined(make(plan, guarded, board.show).pieces(INDEX, 1)).failures
     assert (failure.index, failure.folder) == (INDEX, None)
     (note,) = notes
-    assert note.text.startswith(f"case {INDEX}: its failure was not recorded: FileError")
+    assert note.text.startswith(f"case {INDEX}: its failure was not recorded: FileError") and note.kept
+
+
+def test_a_store_holds_few_notes_of_what_is_lacking() -> None:
+    with Store.create(None, {"seed": 1}) as made:
+        for first in (0, 5):
+            campaign._keep_notes(
+                made, [f"case {n}: not recorded" for n in range(first, first + campaign.NOTES)]
+            )
+        assert made.value("notes") == [f"case {n}: not recorded" for n in range(campaign.NOTES)]
