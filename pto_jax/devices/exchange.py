@@ -144,7 +144,9 @@ def _output(case: Case, name: str, array: Array, region: Array | None) -> Output
     words = np.ascontiguousarray(array).view(d.word)
     if _pairs(case, name, d):
         words = unpack_pairs(words)
-    if words.size != np.prod(shape, dtype=np.int64):
+    # Memory without a shape of its own, and what lies flat, may have any shape.
+    other = array.ndim > 1 and len(shape) > 1 and words.shape != shape
+    if other or words.size != np.prod(shape, dtype=np.int64):
         raise DeviceError(f"output {name}: got the shape {array.shape}", allowed=f"{shape}")
     return Output(d, words.reshape(shape), _region(name, t, region) if isinstance(t, TileType) else None)
 
