@@ -9,8 +9,8 @@ import pytest
 
 from pto_jax.cases.comparison import compare_case, compare_cases
 from pto_jax.cases.targets import Engine, Oracle, Output, Run
-from pto_jax.devices.exchange import input_arrays
-from pto_jax.generate.options import Options
+from pto_jax.devices.exchange import input_arrays, outputs_of
+from pto_jax.generate.options import PRESETS, Options
 from pto_jax.generate.programs import Case, cases, generate
 
 TINY = Options(
@@ -126,6 +126,27 @@ def test_inputs_of_a_device_are_read_only() -> None:
 
     outcome = compare_case(generate(1, 0, TINY), Oracle(), Writing())
     assert outcome.kind == "crashed" and "read-only" in outcome.message
+
+
+@pytest.mark.parametrize("bit", [0, 1])
+def test_a_buffer_that_a_device_gives_back_and_changes_is_a_difference(bit: int) -> None:
+    case = generate(3, 0, PRESETS["straight"])
+    buffer = "g6"  # It is only read.
+
+    class Storing:
+        name = "storing"
+
+        def run(self, case: Case) -> Run:
+            run = Oracle().run(case)
+            assert buffer not in run.outputs
+            given = outputs_of(case, {buffer: input_arrays(case.inputs)[buffer]}).outputs[buffer]
+            words = given.words.copy()
+            words[-1, -1] ^= bit
+            return Run({buffer: replace(given, words=words), **run.outputs})
+
+    outcome = compare_case(case, Oracle(), Storing())
+    assert outcome.kind == ("different" if bit else "equal")
+    assert outcome.message.startswith("g6: 1 of 640 elements differ" if bit else "")
 
 
 NUMBERS: tuple[tuple[Any, list[str], str], ...] = (
