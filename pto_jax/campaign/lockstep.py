@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cases import targets
-from ..cases.comparison import COMPARED, Outcome, attempts, compare_case
+from ..cases.answers import attempts
+from ..cases.comparison import COMPARED, Outcome, compare_case
 from ..cases.targets import Run, Target
 from ..cases.ulp import Histograms
 from ..devices.conversation import Request, Server, request

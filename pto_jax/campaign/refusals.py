@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 
 from .. import ir
 from ..analysis.entries import fragment_outputs, select_entry, written_buffers
-from ..cases.comparison import Outcome, Watch, attempt, compare_case, normalised, reason_of
+from ..cases.answers import attempt
+from ..cases.comparison import Outcome, Watch, compare_case, normalised, reason_of
 from ..cases.edits import is_legal, tidied
 from ..cases.kernels import is_kernel, kernel, kernels_only
 from ..cases.targets import Oracle, Target

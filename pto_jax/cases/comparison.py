@@ -9,28 +9,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from ..errors import (
-    Diagnostic,
-    ExecutionError,
-    NotExecutableError,
-    UndefinedDataError,
-    UnusableDeviceError,
-)
+from ..analysis.provenance import GlobalTypes
+from ..errors import ExecutionError, NotExecutableError, UndefinedDataError
 from ..generate.programs import Case
 from ..vectors.compare import Difference
+from .answers import attempt, attempts
 from .expectation import Open, open_bits
 from .targets import (
     UNBOUNDED,
-    BatchTarget,
     Mismatch,
+    Output,
     Run,
     Target,
-    executes_ranks,
     follows_profile,
     mismatch,
 )
@@ -152,6 +147,7 @@ def _alone(
         actual = opened.settled(expected, actual)
         if opened.leaves_nothing(expected):
             return outcome("undefined", opened.reason)
+        expected = _with_unwritten(case, expected, actual)
     if watch is not None:
         watch(case, expected, actual)
     broken = [*expected.problems, *actual.problems]
@@ -160,6 +156,19 @@ def _alone(
         if differs is not None:
             return outcome("different", "; ".join([differs.message, *broken]), differs)
     return outcome("stopped" if broken else "equal", "; ".join(broken))
+
+
+def _with_unwritten(case: Case, expected: Run, actual: Run) -> Run:
+    """The wanted results, and buffers that are none but are given back: they hold what they held.
+
+    The memory of tiles may be that of other tiles later.
+    """
+    outputs = dict(expected.outputs)
+    for name, found in actual.outputs.items():
+        given = case.inputs.get(name)
+        if given is not None and name not in outputs and isinstance(given.type, GlobalTypes):
+            outputs[name] = Output(found.dtype, given.words, found.valid)
+    return expected if len(outputs) == len(expected.outputs) else replace(expected, outputs=outputs)
 
 
 class _Lazily:
@@ -196,26 +205,6 @@ def reason_of(error: NotExecutableError) -> str:
 
 def _rule_broken(result: Run | Exception) -> str:
     return str(result) if isinstance(result, Exception) else "; ".join(result.problems)
-
-
-def attempts(machine: Target, cases: Sequence[Case]) -> Iterable[Run | Exception]:
-    """What a machine gives for some cases, in order; one by one as they are asked for, where it can."""
-    if isinstance(machine, BatchTarget) and all(case.ranks is None for case in cases):
-        return machine.run_all(cases)
-    return (attempt(machine, case) for case in cases)
-
-
-def attempt(machine: Target, case: Case) -> Run | Exception:
-    """What a machine gives for a case."""
-    try:
-        if case.ranks is not None and not executes_ranks(machine):
-            return NotExecutableError(Diagnostic("error", "a program for several processors", rule="ranks"))
-        return machine.run(case)
-    except UnusableDeviceError:
-        raise
-    except Exception as error:
-        # Any exception is a finding about the machine that raised it.
-        return error
 
 
 #: What differs between messages of one cause, and the length of what is left.

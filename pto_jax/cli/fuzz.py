@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ..devices import contract
-from ..errors import ArgumentError
+from ..errors import ArgumentError, FileError
 from ..files.read import unusable
 from ..profiles import PROFILE_NAMES
 from .options import Adder, flag
@@ -251,6 +251,7 @@ def _fuzz(args: argparse.Namespace) -> int:
             else explanation.explain(plan, args.full)
         )
         return 0
+    _check_folder(plan.failures)
     store = _store(args)
     causes = read_known(args.known) if args.known else frozenset()
     setup = campaign.Setup(
@@ -294,6 +295,18 @@ def _store(args: argparse.Namespace) -> str | None:
     if args.resume and not args.store:
         raise ArgumentError("got --resume without --store", fix="--store FILE, the store of the campaign")
     return args.store or None
+
+
+def _check_folder(failures: str | None) -> None:
+    """Raise FileError where failures cannot be written to their folder: not at the first of them."""
+    if failures is None:
+        return
+    there = next(p for p in (Path(failures), *Path(failures).absolute().parents) if p.exists())
+    if not there.is_dir():
+        raise FileError(f"--failures {failures}: {there} is a file", allowed="a folder", fix="--failures DIR")
+    if not os.access(there, os.W_OK | os.X_OK):
+        denied = os.strerror(errno.EACCES)
+        raise FileError(f"--failures {failures}: {there}: {denied}", allowed="a folder that you may write")
 
 
 def _workers(memory: float) -> int:

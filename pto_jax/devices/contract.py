@@ -187,7 +187,8 @@ where the start of a command takes long, a server or --shrink-calls 50 shows the
 
 ARRAYS
 {inputs} has one array per argument of the program by its name, without the %; {outputs} gets one per buffer
-and tile that the program writes, under the same names. More arrays are allowed there.
+and tile that the program writes, under the same names. Its other arguments are allowed there, too: buffers
+hold what they held.
 - Buffers and tiles are arrays of their shape, rows and columns in logical order whatever the layout.
 - f16, f32, f64 and integers have their NumPy types. Types that NumPy lacks (bf16, f8e4m3, f8e5m2, hif8,
   f8e8m0, 4-bit floats, i4) are raw words: unsigned integers of their width, one per element. Results may be

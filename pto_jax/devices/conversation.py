@@ -233,6 +233,11 @@ class Conversation:
         del self._received[:count]
         return taken
 
+    @property
+    def rest(self) -> int:
+        """The bytes that are there and that nobody has taken."""
+        return len(self._received)
+
     def said(self) -> str:
         """What the process wrote to its error stream since this was asked last, the end of it."""
         with contextlib.suppress(OSError, KeyError):
@@ -522,7 +527,12 @@ class Server:
             if word in (OK, DECLINES, FAILED):
                 self._fruitless = None
             if word == OK:
-                return replace(asked.run(process.exactly(asked.size)), log=process.said())
+                run = asked.run(process.exactly(asked.size))
+                if process.rest and not self._waiting:
+                    # Where a case is waiting, they are the beginning of a wrong answer to that.
+                    more = f"{process.rest} bytes more than the {asked.size} asked for"
+                    raise process.gone(f"answered with {more}")
+                return replace(run, log=process.said())
             if word == DECLINES:
                 return declined(reason)
             if word == FAILED:

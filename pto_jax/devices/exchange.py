@@ -104,7 +104,7 @@ def load_outputs(path: Path, case: Case) -> Run:
 
 
 def input_arrays(inputs: Mapping[str, Input]) -> dict[str, Array]:
-    """The inputs of a case as arrays.
+    """The inputs of a case as arrays of their own: writing to them leaves the case as it is.
 
     >>> from pto_jax.ir import BF16
     >>> tile = Input(TileType(BF16, 1, 16), np.full((1, 16), 0x3F80, np.uint16), (1, 5))
@@ -114,7 +114,7 @@ def input_arrays(inputs: Mapping[str, Input]) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     for name, i in inputs.items():
         pairs = i.type.dtype.packed and isinstance(i.type, GlobalTypes)
-        arrays[name] = _stored(i.type.dtype, i.words, pairs)
+        arrays[name] = _stored(i.type.dtype, i.words, pairs).copy()
         if isinstance(i.type, TileType) and i.valid is not None and i.valid != i.words.shape:
             arrays[name + REGION] = np.array(i.valid, np.int32)
     return arrays
@@ -144,7 +144,9 @@ def _output(case: Case, name: str, array: Array, region: Array | None) -> Output
     words = np.ascontiguousarray(array).view(d.word)
     if _pairs(case, name, d):
         words = unpack_pairs(words)
-    if words.size != np.prod(shape, dtype=np.int64):
+    # Memory without a shape of its own, and what lies flat, may have any shape.
+    other = array.ndim > 1 and len(shape) > 1 and words.shape != shape
+    if other or words.size != np.prod(shape, dtype=np.int64):
         raise DeviceError(f"output {name}: got the shape {array.shape}", allowed=f"{shape}")
     return Output(d, words.reshape(shape), _region(name, t, region) if isinstance(t, TileType) else None)
 

@@ -27,6 +27,7 @@ own.
 """
 
 import importlib
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -128,10 +129,27 @@ def _of_module(text: str) -> Target:
         value = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ArgumentError(f"executor python:{text}: {error}", allowed="python:MODULE:NAME") from None
-    target: Target = value() if isinstance(value, type) else value
+    except Exception as error:
+        # What the file of the user raises, which may be anything.
+        raise _unusable(text, f"import {module}", error) from error
+    try:
+        target: Target = value() if isinstance(value, type) else value
+    except Exception as error:
+        raise _unusable(text, f"{name}()", error) from error
     if not callable(getattr(target, "run", None)) or not isinstance(getattr(target, "name", None), str):
         raise ArgumentError(f"executor python:{text}: has no run(case) and name; see pto_jax.cases.targets")
     return target
+
+
+def _unusable(text: str, call: str, error: Exception) -> ArgumentError:
+    """What says that a call of the user's file raised, and in which line of it."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    line = f"{place.filename}:{place.lineno}"
+    reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return ArgumentError(
+        f"executor python:{text}: {call} raises {reason} ({line})",
+        allowed="a module that can be imported, and in it an object, or a class without arguments",
+    )
 
 
 def _engine(mode: Mode, numerics: Numerics, words: list[str], profile: ProfileName | None) -> Target:

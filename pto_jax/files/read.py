@@ -7,7 +7,7 @@ import math
 import os
 import shlex
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -122,13 +122,26 @@ def parse_json(text: str, place: str) -> Any:
     {'a': [1, 2.5]}
     """
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = json.loads(text, parse_constant=_refuse, object_pairs_hook=each_once)
     except RecursionError:
         raise FileError(f"{place}: JSON nested more than {MAX_DEPTH} levels deep, the limit") from None
     except ValueError as error:
         raise FileError(f"{place}: not JSON: {error}") from None
     _check(value, place)
     return value
+
+
+def each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; ValueError for a key that it has twice, of which one value would be lost.
+
+    >>> each_once([("a", 1), ("b", 2)])
+    {'a': 1, 'b': 2}
+    """
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        twice = next(key for n, (key, _) in enumerate(pairs) if key in dict(pairs[:n]))
+        raise ValueError(f"the key {twice!r} stands twice in one object")
+    return values
 
 
 def _refuse(word: str) -> NoReturn:

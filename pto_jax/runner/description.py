@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from ..api import load
 from ..errors import ArgumentError, FileError, is_number
 from ..files import read_text
+from ..files.read import each_once
 from ..grids import MAX_LAUNCH
 from ..ir import DType, dtype
 from ..profiles import PROFILE_NAMES
@@ -85,9 +86,11 @@ def read_step(path: str | Path) -> Step:
 def _described(path: str | Path) -> Any:
     """The value in the file of a description."""
     try:
-        return json.loads(read_text(path))
+        return json.loads(read_text(path), object_pairs_hook=each_once)
     except json.JSONDecodeError as error:
         raise FileError(f"{path}:{error.lineno}: got no JSON: {error.msg}", allowed="one object") from None
+    except ValueError as error:
+        raise FileError(f"{path}: {error}", allowed="each key once") from None
     except RecursionError:
         raise FileError(f"{path}: got JSON that is nested too deeply", allowed="one object") from None
 

@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from ..analysis.entries import written_buffers
 from ..errors import FileError, with_article
 from ..files import read
-from ..ir import DType, Function, Program, PtrType
+from ..ir import DType, Function, Program, PtrType, ScalarType, Value
 from .cpp_program import Bytes, CType, Memory, Pointer
 
 #: The description of a folder of raw files.
@@ -52,7 +53,8 @@ class RawCase:
         Raises FileError where the description does not fit the program or names files that are not there.
         """
         function = self._function(program)
-        values = [self._argument(a.name) for a in function.args]
+        self._check_written(program, function)
+        values = [self._argument(a) for a in function.args]
         launch(function.name, values)
         held = {a.name: (a.type, value) for a, value in zip(function.args, values, strict=True)}
         for name, expected in self.expected.items():
@@ -61,7 +63,12 @@ class RawCase:
                 raise FileError(
                     f"{self.folder / DESCRIPTION}: {name} is {with_article(kind)}, which holds no result"
                 )
-            wrong = _difference(self._file(expected.file), pointer.memory.bytes, kind.dtype, expected)
+            want, have = self._file(expected.file), pointer.memory.bytes
+            if want.size < have.size:
+                got = f"{expected.file}: got {want.size} bytes for {name}, which has {have.size}"
+                allowed = "all of them, so that each is compared"
+                raise FileError(f"{self.folder / DESCRIPTION}: {got}", allowed=allowed)
+            wrong = _difference(want, have, kind.dtype, expected)
             if wrong:
                 return f"{name}: {wrong}"
         return ""
@@ -82,10 +89,21 @@ class RawCase:
             )
         return function
 
-    def _argument(self, name: str) -> Pointer | int | float:
+    def _check_written(self, program: Program, function: Function) -> None:
+        """Raise FileError where no expected argument is one that the function writes."""
+        written = written_buffers(program, function)
+        pointers = [a.name for a in function.args if isinstance(a.type, PtrType)]
+        if set(self.expected) <= set(pointers) and not set(self.expected) & set(written):
+            got = f"expected: got {', '.join(self.expected)}, which {function.name} only reads"
+            allowed = f"what it writes: {', '.join(written) or 'nothing'}"
+            raise FileError(f"{self.folder / DESCRIPTION}: {got}", allowed=allowed)
+
+    def _argument(self, argument: Value) -> Pointer | int | float:
+        name, t = argument.name, argument.type
         source = self.inputs.get(name)
         if isinstance(source, int | float):
-            return source
+            # An integer would be the bits of a float argument.
+            return float(source) if isinstance(t, ScalarType) and t.dtype.is_float else source
         memory = Memory(np.zeros(0, np.uint8) if source is None else self._file(source))
         if name in self.expected:
             memory.grow(self._file(self.expected[name].file).size)
@@ -95,7 +113,10 @@ class RawCase:
         file = self.folder / name
         if not file.is_file():
             raise FileError(f"{self.folder / DESCRIPTION}: {name}: no such file beside it")
-        return np.fromfile(file, np.uint8)
+        contents = np.fromfile(file, np.uint8)
+        if not contents.size:
+            raise FileError(f"{self.folder / DESCRIPTION}: {name}: got an empty file", allowed="raw elements")
+        return contents
 
 
 def raw_cases(root: str | Path) -> list[RawCase]:
@@ -137,10 +158,10 @@ def _expected(file: Path, name: str, value: Any) -> Expected:
         raise FileError(
             f"{file}: expected {name}: got {value!r}", allowed="the name of a file, or file, rtol and atol"
         )
-    try:
-        return Expected(value["file"], float(value.get("rtol", 0)), float(value.get("atol", 0)))
-    except (TypeError, ValueError):
-        raise FileError(f"{file}: expected {name}: got the tolerances {value!r}", allowed="numbers") from None
+    limits = [value.get(key, 0) for key in ("rtol", "atol")]
+    if not all(type(limit) in (int, float) and limit >= 0 for limit in limits):
+        raise FileError(f"{file}: expected {name}: got the tolerances {value!r}", allowed="numbers from 0 on")
+    return Expected(value["file"], *map(float, limits))
 
 
 def _difference(want: Bytes, have: Bytes, d: DType, limits: Expected) -> str:

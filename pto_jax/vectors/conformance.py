@@ -159,10 +159,13 @@ def run_case(case: Case, execute: Executor) -> CaseResult:
         bad = next((str(c) for c in comparisons if not c), "")
         ulp = max((c.max_ulp for c in comparisons), default=0)
     except PtoError as error:
-        bad, ulp = f"{type(error).__name__}: {error}", 0
+        comparisons, bad, ulp = [], f"{type(error).__name__}: {error}", 0
     except Exception as error:
         # A crash is a fault of the implementation whatever the case is worth, and must not end the run.
         return result("fail", f"internal error: {type(error).__name__}: {error}")
+    results = {o.name for o in case.outputs}
+    if not bad and not any(c.elements for c in comparisons if c.operand in results):
+        return result("unsupported", reason="no element of the results is compared: all are undefined")
     excluded = exclusion(case)
     if excluded:
         return result("excluded", bad, excluded.reason)

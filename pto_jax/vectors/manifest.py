@@ -5,6 +5,7 @@ A vector file is an ``.npz`` per instruction. ``manifest`` is a JSON list of cas
 order, and ``<id>/<operand>/undef`` is a bit mask of elements whose recorded value means nothing.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -167,7 +168,12 @@ def load_file(path: str | Path) -> list[Case]:
     """The cases of one vector file."""
     arrays = load_arrays(path)
     reader = _Reader(str(path), arrays)
-    return [reader.case(i, entry) for i, entry in enumerate(reader.manifest())]
+    cases = [reader.case(i, entry) for i, entry in enumerate(reader.manifest())]
+    twice = [name for name, n in Counter(case.id for case in cases).items() if n > 1]
+    if twice:
+        # Their arrays have the same names, so that the file holds those of one of them.
+        raise errors.FileError(f"{path}: several cases have the id {twice[0]!r}", allowed="one each")
+    return cases
 
 
 E_ = TypeVar("E_")

@@ -1,12 +1,16 @@
 """Cases on two machines: agreement, and differences told with their place."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import pytest
 
-from pto_jax.cases.comparison import compare_case
-from pto_jax.cases.targets import Engine, Oracle, Run
-from pto_jax.generate.options import Options
+from pto_jax.cases.comparison import compare_case, compare_cases
+from pto_jax.cases.targets import Engine, Oracle, Output, Run
+from pto_jax.devices.exchange import input_arrays, outputs_of
+from pto_jax.generate.options import PRESETS, Options
 from pto_jax.generate.programs import Case, cases, generate
 
 TINY = Options(
@@ -72,3 +76,124 @@ def test_a_fragment_buffer_written_through_a_view_has_the_name_of_the_argument()
     for case in views[:3]:
         outcome = compare_case(case, Oracle(), Engine())
         assert outcome.kind == "equal", str(outcome)
+
+
+@dataclass(frozen=True)
+class Together:
+    """A device that takes many cases at once, and does something to what it gives for them."""
+
+    given: Callable[[list[Run]], Any]
+    name: str = "together"
+
+    def run(self, case: Case) -> Run:
+        return Oracle().run(case)
+
+    def run_all(self, some: Sequence[Case]) -> Any:
+        return self.given([Oracle().run(case) for case in some])
+
+
+class Zeroing:
+    """A device that sets its inputs to zero, and adds zeros."""
+
+    name = "zeroing"
+
+    def run(self, case: Case) -> Run:
+        return self.run_all([case])[0]
+
+    def run_all(self, some: Sequence[Case]) -> list[Run]:
+        for case in some:
+            for array in input_arrays(case.inputs).values():
+                array[...] = 0
+        return [Oracle().run(_of_zeros(case)) for case in some]
+
+
+def _of_zeros(case: Case) -> Case:
+    inputs = {n: replace(i, words=np.zeros_like(i.words)) for n, i in case.inputs.items()}
+    return replace(case, inputs=inputs)
+
+
+def test_what_a_device_writes_to_its_inputs_is_no_input_of_the_reference() -> None:
+    some = [generate(1, index, TINY) for index in range(2)]
+    assert [o.kind for o in compare_cases(some, Oracle(), Zeroing())] == ["different"] * 2
+
+
+def test_inputs_of_a_device_are_read_only() -> None:
+    class Writing(Zeroing):
+        def run(self, case: Case) -> Run:
+            for i in case.inputs.values():
+                i.words[...] = 0
+            return Oracle().run(case)
+
+    outcome = compare_case(generate(1, 0, TINY), Oracle(), Writing())
+    assert outcome.kind == "crashed" and "read-only" in outcome.message
+
+
+@pytest.mark.parametrize("bit", [0, 1])
+def test_a_buffer_that_a_device_gives_back_and_changes_is_a_difference(bit: int) -> None:
+    case = generate(3, 0, PRESETS["straight"])
+    buffer = "g6"  # It is only read.
+
+    class Storing:
+        name = "storing"
+
+        def run(self, case: Case) -> Run:
+            run = Oracle().run(case)
+            assert buffer not in run.outputs
+            given = outputs_of(case, {buffer: input_arrays(case.inputs)[buffer]}).outputs[buffer]
+            words = given.words.copy()
+            words[-1, -1] ^= bit
+            return Run({buffer: replace(given, words=words), **run.outputs})
+
+    outcome = compare_case(case, Oracle(), Storing())
+    assert outcome.kind == ("different" if bit else "equal")
+    assert outcome.message.startswith("g6: 1 of 640 elements differ" if bit else "")
+
+
+NUMBERS: tuple[tuple[Any, list[str], str], ...] = (
+    (lambda runs: runs[:-1], ["crashed"] * 3, "got 2 results for 3 cases"),
+    (lambda runs: runs * 2, ["crashed"] * 3, "got 6 results for 3 cases"),
+    (lambda runs: iter(runs[:-1]), ["equal", "equal", "crashed"], "got 2 results for 3 cases"),
+    (lambda runs: iter(runs * 2), ["equal", "equal", "crashed"], "got more than 3 results for 3 cases"),
+    (lambda runs: None, ["crashed"] * 3, "not iterable"),
+    (lambda runs: runs[9], ["crashed"] * 3, "IndexError"),
+    (iter, ["equal"] * 3, ""),
+)
+
+
+@pytest.mark.parametrize(("given", "kinds", "message"), NUMBERS)
+def test_each_case_has_one_answer(given: Any, kinds: list[str], message: str) -> None:
+    some = [generate(1, index, TINY) for index in range(3)]
+    outcomes = list(compare_cases(some, Oracle(), Together(given)))
+    assert [o.kind for o in outcomes] == kinds
+    assert message in outcomes[-1].message
+
+
+FORMS: tuple[tuple[Any, str], ...] = (
+    (lambda run: None, "run: got None; allowed: a pto_jax.cases.targets.Run; try: return outputs_of"),
+    (lambda run: {}, "run: got a value of type dict"),
+    (lambda run: Run(list(run.outputs.items())), "run: outputs: got a value of type list"),
+    (lambda run: _each(run, lambda o: o.words), "got a value of type ndarray; allowed: an Output"),
+    (lambda run: _each(run, lambda o: replace(o, words=o.words.tolist())), "words: got a value of type list"),
+    (
+        lambda run: _each(run, lambda o: replace(o, words=o.words.astype(np.float64))),
+        "words: got elements of float64; allowed: a NumPy array of ",
+    ),
+)
+
+
+def _each(run: Run, change: Callable[[Output], Any]) -> Run:
+    return Run({name: change(output) for name, output in run.outputs.items()})
+
+
+@pytest.mark.parametrize(("given", "message"), FORMS)
+def test_what_is_no_result_is_an_error_of_the_device(given: Callable[[Run], Any], message: str) -> None:
+    class Device:
+        name = "device"
+
+        def run(self, case: Case) -> Run:
+            found: Run = given(Oracle().run(case))
+            return found
+
+    outcome = compare_case(generate(1, 0, TINY), Oracle(), Device())
+    assert outcome.kind == "crashed" and outcome.message.startswith("device: DeviceError: ")
+    assert message in outcome.message

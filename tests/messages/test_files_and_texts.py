@@ -97,6 +97,7 @@ def test_the_number_of_an_argument_is_used_by_races() -> None:
 
 #: A description of a step, by its changes, and its message.
 STEPS: dict[str, tuple[Any, str]] = {
+    "a key twice": ('{"launches": [], "launches": []}', "launches.json: the key 'launches' stands twice"),
     "an empty file": ("", "launches.json:1: got no JSON: Expecting value; allowed: one object"),
     "brackets without end": ("[" * 100_000, "launches.json: got JSON that is nested too deeply"),
     "too few arguments": ({"launches": [{**LAUNCH, "arguments": ["x"]}]}, "got 1; allowed: 3: x, y, n"),

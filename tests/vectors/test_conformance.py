@@ -13,9 +13,9 @@ from pto_jax.errors import ExecutionError, FileError
 from pto_jax.ir import PtrType, TileType
 from pto_jax.isa import bind
 from pto_jax.vectors.cases import case_instruction, case_program, unsupported_reason
-from pto_jax.vectors.conformance import run_case, run_conformance
+from pto_jax.vectors.conformance import ConformanceReport, run_case, run_conformance
 from pto_jax.vectors.exclusions import EXCLUSIONS, exclusion, not_required
-from pto_jax.vectors.manifest import Case, load_file
+from pto_jax.vectors.manifest import Case, Operand, TileOperand, load_file
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -143,6 +143,22 @@ def test_the_report_is_a_table_and_json() -> None:
     assert "passed:" in report.summary()
     data = json.loads(report.to_json())
     assert data["ok"] and data["profile"] == "cpu_sim" and len(data["cases"]) == 187
+
+
+def test_a_case_without_compared_elements_is_no_success() -> None:
+    case = load_file(GOLDEN / "tadd.npz")[0]
+    opened = replace(case, operands=tuple(map(_undefined, case.operands)))
+    for given in (replay, lambda case: {**replay(case), "src0": case.operand("src0").before}):
+        result = run_case(opened, given)
+        assert result.status == "unsupported" and "no element of the results is compared" in result.reason
+    assert not ConformanceReport((result,)).ok
+
+
+def _undefined(operand: Operand) -> Operand:
+    """A result of which nothing is defined; other operands as they are."""
+    if not isinstance(operand, TileOperand) or operand.after is None:
+        return operand
+    return replace(operand, undef=np.ones(operand.type.elements, np.bool_))
 
 
 def test_nothing_executed_is_no_success(tmp_path: Path) -> None:

@@ -123,6 +123,10 @@ MALFORMED: dict[str, tuple[Callable[[Path], Path], str]] = {
         lambda d: write(d / "x.npz", [case_entry(operands=[{**TILE, "name": "src"}] * 2)]),
         "same name",
     ),
+    "same id twice": (
+        lambda d: write(d / "x.npz", [case_entry(), case_entry()]),
+        r"x\.npz: several cases have the id 't0'; allowed: one each",
+    ),
     "nothing to compare": (
         lambda d: write(d / "x.npz", [case_entry(operands=[{**TILE, "name": "src"}])]),
         "nothing to compare",

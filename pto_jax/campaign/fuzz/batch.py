@@ -195,10 +195,14 @@ class Ready:
 
 @dataclass(frozen=True)
 class Note:
-    """What the user should know, and that is no result; ``rejected``: programs have errors."""
+    """What the user should know, and that is no result; ``rejected``: programs have errors.
+
+    One that is ``kept`` stands in the store and in summaries: something is lacking in the results.
+    """
 
     text: str
     rejected: bool = False
+    kept: bool = False
 
 
 @dataclass(frozen=True)

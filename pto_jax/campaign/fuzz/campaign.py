@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -279,10 +279,21 @@ def _save(store: Store, pool: Pool | Cluster, changed: dict[int, Block]) -> None
         store.set(device=pool.device)
     if pool.rejected and not store.value("rejected"):
         store.set(rejected=True)
+    _keep_notes(store, pool.kept)
     store.update(changed.values())
     changed.clear()
 
 
+def _keep_notes(store: Store, texts: Sequence[str]) -> None:
+    """Add to the notes of a store, which holds few: the first are those of the first cause."""
+    before = store.value("notes") or []
+    now = [*before, *(text for text in texts if text not in before)][:NOTES]
+    if now != before:
+        store.set(notes=now)
+
+
+#: Notes that a store holds.
+NOTES = 20
 #: Causes that are shown, and the length of a line.
 CAUSES, WIDTH = 10, 160
 #: Bins of a goal that are named because they are not reached.
@@ -319,6 +330,7 @@ def _lines(store: Store, known: frozenset[str]) -> Iterator[str]:
     yield f"{kinds.total()} cases: {counts or 'none executed'}"
     yield f"{compared(store)} compared"
     yield from refusal_lines(store.refusals(), CAUSES)
+    yield from note_lines(campaign.get("notes", ()))
     yield from _causes(store, known)
     cells = [c.split("|") for c in store.coverage()]
     instructions, types = len({c[0] for c in cells}), len({c[1] for c in cells} - {"-"})
@@ -346,6 +358,19 @@ def refusal_lines(refusals: Mapping[str, int], limit: int) -> Iterator[str]:
     yield from (f"{n:>7}  {reason}" for reason, n in ranked[:limit])
     if len(ranked) > limit:
         yield f"         and {len(ranked) - limit} more"
+
+
+def note_lines(notes: Sequence[str]) -> Iterator[str]:
+    """What is lacking in the results of a campaign.
+
+    >>> list(note_lines(["k.pto: rejected"]))
+    ['not in the results:', '  k.pto: rejected']
+    """
+    if notes:
+        yield "not in the results:"
+    yield from (f"  {line}" for text in notes for line in text.splitlines())
+    if len(notes) == NOTES:
+        yield f"  and maybe more, of which {NOTES} are kept"
 
 
 #: An error in a message, behind the executor that raised it.
@@ -384,6 +409,9 @@ def junit_cases(store: Store, known: frozenset[str], least: int) -> list[JunitCa
     few = too_few(store, least)
     name = f"{kinds.total()} programs: {compared(store)} compared, {kinds['equal']} equal"
     tests = [JunitCase(name, "failure" if few else "passed", few)]
+    for note in store.value("notes") or ():
+        line = next(iter(note.splitlines()), "")
+        tests.append(JunitCase(line, "error", line, text=note))
     for reason, count in sorted(store.refusals().items()):
         tests.append(JunitCase(f"not executed: {reason}", "skipped", f"{count} programs"))
     for cause, count, case, index, message, folder in store.rows(query):

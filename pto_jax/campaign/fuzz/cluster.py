@@ -66,6 +66,7 @@ class Finished:
     pieces: tuple[tuple[Batch, float], ...] = ()
     notes: tuple[str, ...] = ()
     rejected: bool = False
+    kept: tuple[str, ...] = ()
     device: str = ""
     peak: int = 0
     refused: str = ""
@@ -184,6 +185,7 @@ class _Blocks:
         if self.pool is not None:
             pool = self.pool
             result = replace(result, device=pool.device, peak=pool.peak, rejected=pool.rejected)
+            result = replace(result, kept=tuple(pool.kept))
         self.pieces.clear()
         self.notes.clear()
         self.connection.send(result)
@@ -237,6 +239,8 @@ class Cluster:
         self.peak = 0
         #: Whether programs were left out because of their errors.
         self.rejected = False
+        #: What is lacking in the results, and why.
+        self.kept: list[str] = []
         #: Workers of a cluster do not say that they make a failure small.
         self.shrinking = 0
 
@@ -314,6 +318,7 @@ class Cluster:
             raise PtoError(f"a worker has other versions: {'; '.join(other)}; install the same everywhere")
         self.device, self.peak = result.device, max(self.peak, result.peak)
         self.rejected |= result.rejected
+        self.kept += [text for text in result.kept if text not in self.kept]
         for text in result.notes:
             self._tell(text)
         for piece, seconds in result.pieces:

@@ -129,7 +129,7 @@ class Programs:
                 except FileError:
                     raise
                 except PtoError as error:
-                    programs.notes.append(batch.Note(_rejection(file, profile, error), rejected=True))
+                    programs.notes.append(batch.Note(_rejection(file, profile, error), True, kept=True))
         programs.notes += [note for s in programs.subjects for note in _uncompared(s)]
         if not programs.subjects:
             raise PtoError("\n".join(["no program can be executed", *(n.text for n in programs.notes)]))

@@ -243,7 +243,7 @@ _CHECKS: Mapping[str, Callable[[Any], bool]] = {
 # -- parts of one campaign ---------------------------------------------------------------------------
 
 #: What is known about a campaign, and does not decide about its results.
-INCIDENTAL = frozenset({"device", "started", "rejected", "bins"})
+INCIDENTAL = frozenset({"device", "started", "rejected", "notes", "bins"})
 
 
 def identity(plan: Plan) -> dict[str, Any]:

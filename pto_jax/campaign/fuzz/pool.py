@@ -76,6 +76,8 @@ class Pool:
         self.peak = 0
         #: Whether programs were left out because of their errors.
         self.rejected = False
+        #: What is lacking in the results, and why.
+        self.kept: list[str] = []
 
     @property
     def shrinking(self) -> int:
@@ -170,6 +172,7 @@ class Pool:
         self.rejected |= note.rejected
         if note.text not in self._said:
             self._said.add(note.text)
+            self.kept += [note.text] * note.kept
             self._say(note.text)
 
     def _next(self, worker: _Worker) -> None:
@@ -197,7 +200,7 @@ class Pool:
         left = block.left(*block.todo.pop(0))
         if worker.board.recording:
             block.unrecorded |= {at}
-            self._tell(Note(f"case {at}: its failure was not recorded: {reason}"))
+            self._tell(Note(f"case {at}: its failure was not recorded: {reason}", kept=True))
         elif certain and len(left) == 1 and left[0][1] == 1:
             piece = alone(crash(self._plan.seed, left[0][0], reason))
             block.add(piece)

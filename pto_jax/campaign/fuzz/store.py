@@ -228,7 +228,17 @@ def _insert(database: sqlite3.Connection, values: Mapping[str, Any]) -> None:
 
 def _row(f: Failure, start: int) -> tuple[Any, ...]:
     case = (f.index, f.id, start, f.kind, f.profile)
-    return *case, f.instruction, f.cause, f.message, f.folder, _json(f.detail)
+    row = (*case, f.instruction, f.cause, f.message, f.folder, _json(f.detail))
+    return tuple(_utf8(value) if isinstance(value, str) else value for value in row)
+
+
+def _utf8(text: str) -> str:
+    r"""A text that UTF-8 can hold, with escapes for halves of surrogate pairs, as names of files have them.
+
+    >>> print(_utf8("file \udce9"))
+    file \udce9
+    """
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _json(value: Any) -> str:
@@ -356,6 +366,9 @@ _strings = _value(
     "a list of names",
     lambda value: isinstance(value, str | list) and all(isinstance(v, str) for v in value),
 )
+_notes = _value(
+    "a list of texts", lambda value: isinstance(value, list) and all(isinstance(v, str) for v in value)
+)
 _files = _value(
     "a list of files",
     lambda value: isinstance(value, dict | list) and all(isinstance(v, str) for v in value),
@@ -427,6 +440,7 @@ _CAMPAIGN: Mapping[str, Check] = {
     **{k: _optional(_text) for k in ("device", "entry", "failures", "goal")},
     **dict.fromkeys(("lockstep", "rejected", "mutate"), _truth),
     "programs": _files,
+    "notes": _notes,
     "versions": _object,
     "started": _seconds,
     "bins": _parted("bin", len(PARTS)),

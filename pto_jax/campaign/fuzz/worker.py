@@ -129,7 +129,8 @@ class Guarded:
         except UnusableDeviceError:
             raise
         except Exception as error:
-            self._say(Note(f"case {index}: its failure was not recorded: {type(error).__name__}: {error}"))
+            reason = f"{type(error).__name__}: {error}"
+            self._say(Note(f"case {index}: its failure was not recorded: {reason}", kept=True))
             record = forget(outcome, reference, tested)
         self._board.show(index)
         return record

@@ -257,7 +257,7 @@ POINTS, PAUSE, SHORTEST = 120, 20.0, 30.0
 #: Causes whose failure folders are read.
 SHOWN = 200
 #: Values of the campaign that the head of the report shows by themselves.
-_SHOWN = frozenset({"schema", "versions", "started", "device", "programs", "bins"})
+_SHOWN = frozenset({"schema", "versions", "started", "device", "programs", "bins", "notes"})
 #: What a row of coverage counts.
 _PROPERTIES = ("dtypes", "attributes", "regions", "layouts", "operands", "controls")
 

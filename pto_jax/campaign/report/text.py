@@ -55,6 +55,7 @@ def _head(r: model.CampaignReport) -> Iterator[str]:
     yield f"{r.cases:,} cases in {r.blocks:,} blocks, {r.workers} workers: {kinds or 'none finished'}"
     yield f"{r.compared:,} compared; coverage and goals count these only"
     yield from campaign.refusal_lines(r.refusals, REFUSALS)
+    yield from campaign.note_lines(r.campaign.get("notes") or ())
 
 
 def _failures(r: model.CampaignReport) -> Iterator[str]:

@@ -15,7 +15,7 @@ from pto_jax.cases.targets import Oracle, Run, mismatch
 from pto_jax.cli import main
 from pto_jax.devices.contract import DECLINED, PROGRAM
 from pto_jax.devices.dut import Command
-from pto_jax.devices.exchange import load_outputs, save_outputs, write_case
+from pto_jax.devices.exchange import load_outputs, outputs_of, save_outputs, write_case
 from pto_jax.devices.machines import machine
 from pto_jax.errors import ArgumentError, DeviceError, NotExecutableError
 from pto_jax.generate.options import PRESETS
@@ -118,6 +118,17 @@ def test_results_that_cannot_be_are_named(
     np.savez(tmp_path / "found.npz", **found)  # type: ignore[arg-type]
     with pytest.raises(DeviceError, match=message):
         load_outputs(tmp_path / "found.npz", simple)
+
+
+def test_a_result_may_lie_flat_and_have_no_other_shape(simple: Case) -> None:
+    name, output = next(iter(ORACLE.run(simple).outputs.items()))
+    flat = outputs_of(simple, {name: output.words.reshape(-1)})
+    assert np.array_equal(flat.outputs[name].words, output.words)
+    rows, cols = output.words.shape
+    for shape in ((cols, rows), (1, rows, cols), (1, rows * cols)):
+        if shape != output.words.shape:
+            with pytest.raises(DeviceError, match=r"got the shape \(.*\); allowed: \("):
+                outputs_of(simple, {name: output.words.reshape(shape)})
 
 
 def test_a_process_that_hangs_ends_with_its_children(tmp_path: Path, simple: Case) -> None:

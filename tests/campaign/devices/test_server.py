@@ -141,6 +141,14 @@ def test_what_goes_wrong_fails_one_case(serving: Any, some: list[Case], answer: 
         raise answers[2]
 
 
+def test_more_bytes_than_were_asked_for_are_an_error_of_the_last_case_too(
+    serving: Any, some: list[Case]
+) -> None:
+    server = serving('out.write(b"ok\\n" + zeros + b"\\n")')
+    with pytest.raises(DeviceError, match=r"answered with 1 bytes more than the \d+ asked for; stopped"):
+        server.run(some[0])
+
+
 @pytest.mark.slow
 def test_a_device_that_hangs_is_stopped_and_started_again(serving: Any, some: list[Case]) -> None:
     server = serving('if count == 2: time.sleep(99)\nout.write(b"declined\\n")', timeout=1)

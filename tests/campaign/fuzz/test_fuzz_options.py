@@ -210,3 +210,11 @@ def test_the_command_that_continues_a_campaign_says_what_the_store_does_not_know
         setup_of(*given)
     machine = "pto-jax fuzz --dut-server true --store 'a b.sqlite'"
     assert words == [f"{machine} --failures /f --known k.txt --quiet --resume"]
+
+
+def test_a_file_is_no_folder_for_failures(fuzz: Any, tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("")
+    for folder in ("kept", "kept/inner"):
+        assert fuzz("--tested", "oracle", "--count", 1, "--failures", folder) == 2
+        assert fuzz.err.startswith(f"pto-jax fuzz: error: --failures {folder}: ")
+        assert "kept is a file; allowed: a folder; try: --failures DIR" in fuzz.err

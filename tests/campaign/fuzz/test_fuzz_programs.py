@@ -13,6 +13,7 @@ from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.cases.comparison import Outcome, compare_case
 from pto_jax.cases.targets import Engine, Oracle, Target
 from pto_jax.cases.ulp import result_bounds
+from pto_jax.cli.main import main
 from pto_jax.errors import PtoError
 from pto_jax.failures.recorder import Record, forget
 from tests.campaign.blocks import joined
@@ -132,6 +133,13 @@ def test_open_valid_sizes_are_drawn(tmp_path: Path) -> None:
     assert all(inputs["a"].valid == inputs["dst"].valid for inputs in careful)
 
 
+def test_a_quiet_campaign_names_rejected_programs(folder: Path, fuzz: Any) -> None:
+    (folder / "text.pto").write_text("func func\n")
+    options = ["--programs", folder, "--tested", "oracle:a5", "--count", 1, "--workers", 1]
+    assert fuzz(*options, "--quiet") == 1
+    assert f"not in the results:\n  {folder}/text.pto: rejected\n  " in fuzz.out
+
+
 @pytest.mark.slow
 def test_a_rejected_program_is_named_once_and_the_others_are_executed(folder: Path, fuzz: Any) -> None:
     (folder / "bad.pto").write_text(f"tadd %dst, %a, %b : {F32}, {F32}, !pto.tile<8x16xf32>\n")
@@ -141,8 +149,12 @@ def test_a_rejected_program_is_named_once_and_the_others_are_executed(folder: Pa
     assert fuzz.err.count("bad.pto: rejected") == fuzz.err.count("text.pto: rejected") == 1
     assert "text.pto:1:1: error: unknown instruction 'func'" in fuzz.err and "bad.pto:1:" in fuzz.err
     assert "6 cases: 6 equal" in fuzz.out
-    # The store remembers that programs were left out.
-    assert fuzz(*options, "--store", "s.sqlite", "--resume") == 1 and "rate" not in fuzz.out
+    # The store remembers that programs were left out, and why.
+    assert fuzz(*options, "--store", "s.sqlite", "--resume", "--junit", "j.xml") == 1
+    assert "rate" not in fuzz.out and fuzz.out.count("text.pto: rejected") == 1
+    assert 'errors="2"' in (folder / "j.xml").read_text()
+    assert main(["report", "s.sqlite", "--html", "r.html"]) == 0
+    assert "text.pto: rejected" in (folder / "r.html").read_text()
     (folder / "add.pto").write_text("tsub %dst, %a, %b : !pto.tile<16x16xf32>\n")
     assert fuzz(*options, "--store", "s.sqlite", "--resume") == 2
     assert "got another campaign: programs." in fuzz.err and "add.pto" in fuzz.err

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pto_jax.campaign.fuzz import campaign
 from pto_jax.campaign.fuzz.batch import Batch, Block, Board, Failure, Note, Task
 from pto_jax.campaign.fuzz.plan import Plan, identity
 from pto_jax.campaign.fuzz.store import Store
@@ -50,6 +51,15 @@ def test_a_block_and_its_failures_are_one_transaction(tmp_path: Path) -> None:
         opened.update([unsaved(block(4))])
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
         assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_half_a_surrogate_pair_in_a_message_is_kept_as_an_escape(tmp_path: Path) -> None:
+    (failed,) = block(0).failures
+    told = replace(failed, message="no file \udce9.bin", cause="\ud800")
+    path = store(tmp_path / "a", replace(block(0), failures=(told,)))
+    with Store.open(path) as opened:
+        (kept,) = next(opened.batches())[0].failures
+    assert (kept.message, kept.cause) == (r"no file \udce9.bin", r"\ud800")
 
 
 def test_parts_of_a_block_join_to_the_whole() -> None:
@@ -107,4 +117,13 @@ def test_a_failure_that_cannot_be_recorded_is_kept_in_the_store(tmp_path: Path) 
     (failure,) = joined(make(plan, guarded, board.show).pieces(INDEX, 1)).failures
     assert (failure.index, failure.folder) == (INDEX, None)
     (note,) = notes
-    assert note.text.startswith(f"case {INDEX}: its failure was not recorded: FileError")
+    assert note.text.startswith(f"case {INDEX}: its failure was not recorded: FileError") and note.kept
+
+
+def test_a_store_holds_few_notes_of_what_is_lacking() -> None:
+    with Store.create(None, {"seed": 1}) as made:
+        for first in (0, 5):
+            campaign._keep_notes(
+                made, [f"case {n}: not recorded" for n in range(first, first + campaign.NOTES)]
+            )
+        assert made.value("notes") == [f"case {n}: not recorded" for n in range(campaign.NOTES)]

@@ -82,12 +82,33 @@ def test_the_first_difference_is_told_and_tolerances_count(folder: Path) -> None
         ({"entry": "other"}, "case.json: entry: got other; allowed: one of scale"),
         ({"expected": {"f": "x.bin"}}, "f is an f32, which holds no result"),
         ({"program": "gone.pto"}, "gone.pto"),
+        ({"inputs": {"x": "nothing.bin", "f": 1}}, "case.json: nothing.bin: got an empty file"),
+        ({"expected": {"out": "nothing.bin"}}, "case.json: nothing.bin: got an empty file; allowed: raw el"),
+        ({"expected": {"out": "part.bin"}}, "case.json: part.bin: got 12 bytes for out, which has 32; allow"),
+        (
+            {"expected": {"x": "x.bin"}},
+            "expected: got x, which scale only reads; allowed: what it writes",
+        ),
     ],
 )
 def test_what_a_case_lacks_is_its_outcome(folder: Path, change: dict[str, object], message: str) -> None:
     (folder / "case.json").write_text(json.dumps(CASE | change))
+    (folder / "nothing.bin").write_bytes(b"")
+    (folder / "part.bin").write_bytes((folder / "golden.bin").read_bytes()[:12])
     kind, said = outcome(folder)
     assert kind == "script" and message in said
+
+
+def test_an_integer_for_a_float_argument_is_that_number(folder: Path) -> None:
+    (np.arange(8, dtype=np.float32) * 2).tofile(folder / "golden.bin")
+    (folder / "case.json").write_text(json.dumps(CASE | {"inputs": {"x": "x.bin", "f": 2}}))
+    assert outcome(folder) == ("pass", "")
+
+
+def test_a_key_that_stands_twice_is_an_error(folder: Path) -> None:
+    (folder / "case.json").write_text('{"program": "k.pto", "program": "other.pto"}')
+    with pytest.raises(FileError, match=r"case\.json: not JSON: the key 'program' stands twice"):
+        outcome(folder)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +119,11 @@ def test_what_a_case_lacks_is_its_outcome(folder: Path, change: dict[str, object
         ({"program": "k.pto"}, "got a case without program or expected"),
         (CASE | {"inputs": {"x": None}}, "input x: got None; allowed: the name of a file, or a number"),
         (CASE | {"expected": {"out": {"ulp": 1}}}, "allowed: the name of a file, or file, rtol and atol"),
-        (CASE | {"expected": {"out": {"file": "a", "rtol": "b"}}}, "got the tolerances"),
+        *(
+            (CASE | {"expected": {"out": {"file": "a", key: limit}}}, "got the tolerances .* from 0 on")
+            for key in ("rtol", "atol")
+            for limit in ("b", "0.1", True, -1, None)
+        ),
     ],
 )
 def test_wrong_descriptions_are_errors(folder: Path, content: object, message: str) -> None:
