@@ -471,8 +471,9 @@ def _partial_arg(name: str, mode: CmpMode) -> None:
         """The value tiles' regions decide which index is taken, those of index tiles what it is."""
         shape, d, a = c.tile("dst").shape, c.dtype("dst"), c.arithmetic()
         first, second = (inside(c, inputs, n, shape) for n in ("src0", "src1"))
-        x, y = (region.flush(c, _words(c, inputs, n), d) for n in ("src0", "src1"))
-        first_wins = first & (~second | _first_wins(c.profile, a, mode, x, y))
+        x, y = (_words(c, inputs, n) for n in ("src0", "src1"))
+        compared = (region.flush(c, words, d) for words in (x, y))
+        first_wins = first & (~second | _first_wins(c.profile, a, mode, *compared))
         value = jnp.where(first_wins, x, _either(second, y))
         i, j = (_index(c, inputs, n) for n in ("src0Idx", "src1Idx"))
         index = jnp.where(first_wins, i, _either(second, j))

@@ -8,7 +8,7 @@ import numpy as np
 from ..ir import DType
 from ..isa.irregular_sort import BLOCK, slots
 from . import storage
-from .numbers import Array, decode, encode
+from .numbers import Array, decode, encode, flush
 from .step import Step, other_rule, rule
 
 
@@ -19,10 +19,11 @@ def _tsort32(step: Step) -> None:
         return
     width = slots(t.dtype.bits)
     words, indices = step.raw("src", (rows, cols)), _indices(step, rows, cols)
+    compared = step.flushed(words, "src")
     for row in range(min(rows, t.rows)):
         for base in range(0, cols, BLOCK):
             end = min(base + BLOCK, cols)
-            order = descending(words[row, base:end], indices[row, base:end], step.dtype("src"))
+            order = descending(compared[row, base:end], indices[row, base:end], step.dtype("src"))
             for k, column in enumerate(order):
                 record = record_of(words[row, base + column], indices[row, base + column], t.dtype)
                 _write(step, row, (base + k) * width, record)
@@ -37,9 +38,10 @@ def _filled(step: Step) -> None:
     filler = encode(np.full((rows, short), 0xFF800000 if d.bits == 32 else 0xFC00, np.float64), d)
     words = np.concatenate([words, filler.astype(words.dtype)], axis=1)
     indices = np.concatenate([indices, np.zeros((rows, short), indices.dtype)], axis=1)
+    compared = step.flushed(words, "src")
     for row in range(min(rows, step.type().rows)):
         for base in range(0, cols, BLOCK):
-            order = descending(words[row, base : base + BLOCK], indices[row, base : base + BLOCK], d)
+            order = descending(compared[row, base : base + BLOCK], indices[row, base : base + BLOCK], d)
             for k, column in enumerate(order):
                 record = record_of(words[row, base + column], indices[row, base + column], step.dtype())
                 _write(step, row, (base + k) * slots(d.bits), record)
@@ -82,12 +84,13 @@ def _write(step: Step, row: int, column: int, record: Array) -> None:
 
 
 class Records:
-    """Records of one source and how many have been taken."""
+    """Records of one source and how many have been taken; ``flushes``: subnormal values compare as zeros."""
 
-    def __init__(self, words: Array, d: DType) -> None:
+    def __init__(self, words: Array, d: DType, flushes: bool = False) -> None:
         width = slots(d.bits)
         self.records = words[: len(words) // width * width].reshape(-1, width)
-        self.values = decode(self.records[:, 0], d).tolist() if len(self.records) else []
+        first = self.records[:, 0]
+        self.values = decode(flush(first, d) if flushes else first, d).tolist() if len(first) else []
         self.taken = 0
 
     @property
@@ -120,7 +123,8 @@ def _tmrgsort(step: Step) -> None:
         _merge_blocks(step, d, cols)
         return
     names = [n for n in step.form if n.startswith("src")]
-    lists = [Records(step.gather(n, np.array([0]), np.arange(step.valid(n)[1])), d) for n in names]
+    flushes = step.policy.flush_subnormals
+    lists = [Records(step.gather(n, np.array([0]), np.arange(step.valid(n)[1])), d, flushes) for n in names]
     merged = merge(lists, cols // slots(d.bits), stop_when_empty=bool(step.attrs["exhausted"]))
     _store(step, 0, merged)
     counts = [source.taken for source in lists] + [0] * (4 - len(lists))
@@ -133,7 +137,8 @@ def _merge_blocks(step: Step, d: DType, cols: int) -> None:
         return
     words = step.gather("src0", np.array([0]), np.arange(cols))
     for base in range(0, cols - 4 * length + 1, 4 * length):
-        lists = [Records(words[s : s + length], d) for s in range(base, base + 4 * length, length)]
+        parts = [words[s : s + length] for s in range(base, base + 4 * length, length)]
+        lists = [Records(part, d, step.policy.flush_subnormals) for part in parts]
         _store(step, base, merge(lists, 4 * length // slots(d.bits), stop_when_empty=False))
 
 

@@ -128,6 +128,7 @@ def _merged(step: ShadowStep, origin_ids: Array, base: int) -> None:
 def _taken(step: ShadowStep, names: list[str]) -> list[int]:
     """How many records of each list a merge takes that stops where one is used up."""
     width, d = slots(step.dtype().bits), step.dtype()
-    lists = [Records(step.real.gather(n, np.array([0]), np.arange(step.valid(n)[1])), d) for n in names]
+    words = [step.real.gather(n, np.array([0]), np.arange(step.valid(n)[1])) for n in names]
+    lists = [Records(one, d, step.real.policy.flush_subnormals) for one in words]
     merge(lists, step.region[1] // width, stop_when_empty=True)
     return [source.taken for source in lists]

@@ -59,6 +59,7 @@ class Case:
     """One operation, or a program of several, under one profile, and a batch of operands for it.
 
     ``bounds`` gives by element type how far results may be from the interpreter's, in ULP.
+    ``subnormals`` is what becomes of these.
     """
 
     label: str
@@ -66,12 +67,13 @@ class Case:
     program: Program
     given: Mapping[str, Given]
     bounds: Mapping[str, int] = field(default_factory=dict)
+    subnormals: profiles.Subnormals = "keep"
 
     @cached_property
     def kernel(self) -> Kernel:
         """The program in exact numerics."""
         entry = self.program.functions[0].name
-        return Kernel(self.program, entry, choices(self.profile, "exact", None, "keep"))
+        return Kernel(self.program, entry, choices(self.profile, "exact", None, self.subnormals))
 
     def dtype(self, result: str) -> DType:
         """The element type of a result, which an instruction may bind instead of taking it as an argument."""
@@ -93,7 +95,7 @@ class Case:
                 values[name] = oracle.OracleTile(g.type, g.words[index].copy(), *sizes)
             else:
                 values[name] = g.words[index].view(g.type.dtype.numpy)
-        results = oracle.run(self.program, values, profile=self.profile)
+        results = oracle.run(self.program, values, profile=self.profile, subnormals=self.subnormals)
         return {name: result_words(self.dtype(name), r) for name, r in results.items()}
 
 

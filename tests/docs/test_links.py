@@ -91,6 +91,19 @@ def test_most_pages_have_links(terms: ModuleType) -> None:
     assert sum("{term}`" in text for text in texts) >= len(pages) - 3
 
 
+def test_the_table_of_facts_has_the_modules_of_its_package() -> None:
+    table = (
+        (ROOT / "docs/architecture.md")
+        .read_text()
+        .partition("| file of `analysis/` |")[2]
+        .partition("\n\n")[0]
+    )
+    named = set(re.findall(r"^\| `(\w+\.py)` \|", table, re.MULTILINE))
+    modules = {path.name for path in (ROOT / "pto_jax/analysis").glob("*.py")}
+    # The text above the table is about the module that gives the facts.
+    assert named == modules - {"__init__.py", "resolve.py"}
+
+
 def test_links_to_missing_files_and_anchors_are_noticed(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text(
         '<a href="b.html#here"></a><a href="https://x.org/y"></a><a href="#top"></a>'

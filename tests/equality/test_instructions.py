@@ -151,6 +151,9 @@ def _with_moderate(given: Mapping[str, Given]) -> dict[str, Given]:
 
 def _check_samples(name: str) -> None:
     drawn = [make_case(sample, PROFILES[profile]) for sample, profile in sampled(name)]
+    # One of floats again, where subnormal numbers are zeros.
+    floats = (case for case in drawn if any(g.type.dtype.is_float for g in case.given.values()))
+    drawn += [replace(case, subnormals="flush") for case in islice(floats, 1)]
     cases = [replace(case, given=_with_moderate(case.given)) for case in drawn]
 
     def execute(given: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -9,7 +9,9 @@ import numpy as np
 
 import pto_jax as pto
 from pto_jax import oracle
+from pto_jax.cases.code import executed
 from pto_jax.ir import Program, dtype
+from pto_jax.lowering.bits import x64
 from pto_jax.oracle.numbers import decode
 
 #: Addresses in L1: of the left factor, the right one, scales of both, a bias or parameters, and results.
@@ -216,6 +218,12 @@ class Kernel:
         return program
 
     def run(self, **arrays: Any) -> Mapping[str, np.ndarray]:
-        """The buffers after the kernel."""
-        found = oracle.run(self.program(), arrays)
-        return {name: np.asarray(value) for name, value in found.items()}
+        """The buffers after the kernel, of equal bits interpreted and traced."""
+        program = self.program()
+        expected = {name: np.asarray(value) for name, value in oracle.run(program, dict(arrays)).items()}
+        kernel = pto.compile(program, warn=False)
+        with x64():
+            traced = executed("numpy", lambda given: kernel(**given), arrays)
+        for name, value in expected.items():
+            assert np.asarray(traced[name]).tobytes() == value.tobytes(), f"{name} differs between executors"
+        return expected

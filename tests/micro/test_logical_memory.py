@@ -47,7 +47,7 @@ def test_groups_of_lanes_are_loaded_and_stored_at_a_stride(known: bool) -> None:
     body = (
         f"%v = pto.vmi.vload %x_ub[%c16], %s {{group = 6}} : {P} -> {R}\n"
         f"pto.vmi.vstore %v, %y_ub[%c32], %s {{group = 6}} : {R}, {P}\n"
-        f"pto.vmi.vstore %v, %y_ub[%c1024] : {R}, {P}"
+        f"pto.vmi.store %v, %y_ub[%c1024] : {R}, {P}"
     )
     found, want = after(body, lines, known), np.zeros(2048, np.uint16)
     at = AT // 16 * 40 + AT % 16

@@ -184,7 +184,13 @@ def test_counts_of_nothing_write_nothing() -> None:
 
 
 @pytest.mark.variants(1)
-@pytest.mark.parametrize(("bits", "op"), [(32, "vgather2"), (16, "vgather2"), (32, "vgather2_bc")])
+@pytest.mark.parametrize(
+    ("bits", "op"),
+    [
+        pytest.param(bits, op, marks=pytest.mark.instructions(op))
+        for bits, op in ((32, "vgather2"), (16, "vgather2"), (32, "vgather2_bc"))
+    ],
+)
 def test_gathers_take_elements_where_the_mask_is_set(bits: int, op: str) -> None:
     lanes, t = 2048 // bits, U[bits]
     body = f"""
@@ -222,7 +228,9 @@ def test_masks_are_images_of_256_bits() -> None:
       %u = pto.plds %y_ub[%c32], "US" : !pto.ptr<ui8, ub>, index -> !pto.mask<b16>
       pto.psts %u, %y_ub[%c64], "NORM" : !pto.mask<b16>, !pto.ptr<ui8, ub>, index
       %d = pto.plds %x_ub[%c0], "DS" : !pto.ptr<ui8, ub>, index -> !pto.mask<b8>
-      pto.psts %d, %y_ub[%c128], "NORM" : !pto.mask<b8>, !pto.ptr<ui8, ub>, index"""
+      pto.psts %d, %y_ub[%c128], "NORM" : !pto.mask<b8>, !pto.ptr<ui8, ub>, index
+      %n = pto.plds %x_ub[%c0], "NORM" : !pto.ptr<ui8, ub>, index -> !pto.mask<b8>
+      pto.psts %n, %y_ub[%c256], "NORM" : !pto.mask<b8>, !pto.ptr<ui8, ub>, index"""
     x = data(8, 4096)
     found = executed(kernel(body, {"x": "ui8", "y": "ui8"}), {"x": x, "y": np.zeros_like(x)})["y"]
     assert (found[:32] == 1).all()
@@ -230,6 +238,7 @@ def test_masks_are_images_of_256_bits() -> None:
     assert (found[64:96] == 3).all()
     bits = np.unpackbits(x[:64], bitorder="little")[::2]
     assert (found[128:160] == np.packbits(bits, bitorder="little")).all()
+    assert (found[256:288] == x[:32]).all() and not found[288:].any()
 
 
 @pytest.mark.slow

@@ -27,13 +27,14 @@ def test_vgatherb_loads_blocks_at_offsets_in_bytes() -> None:
     body = (
         f"{ALL32}%at = pto.vlds %i_ub[%c0] : {P32} -> {R32}\n"
         f"%v = pto.vgatherb %x_ub, %at, %all : {P32}, {R32}, {M32} -> {R32}\n"
-        f"pto.vsts %v, %y_ub[%c0], %all : {R32}, {P32}, {M32}"
+        f"%w = pto.vadd %v, %v, %all : {R32}, {R32}, {M32} -> {R32}\n"
+        f"pto.vsts %w, %y_ub[%c0], %all : {R32}, {P32}, {M32}"
     )
     offsets = np.zeros(1024, np.uint32)
     offsets[:8] = [32 * n for n in (3, 0, 7, 7, 1, 100, 2, 5)]
     found = words(body, i=offsets)
     want = np.concatenate([WORDS[o // 4 : o // 4 + 8] for o in offsets[:8]])
-    assert (found[:64] == want).all() and not found[64:].any()
+    assert (found[:64] == 2 * want).all() and not found[64:].any()
 
 
 SQUEEZE = f"pto.vsqz %v, %third : {R32}, {M32} -> {R32}\n"
@@ -127,7 +128,7 @@ def test_mem_bar_orders_a_store_and_a_load() -> None:
 L, LM = "!pto.vmi.vreg<40xui32>", "!pto.vmi.mask<40xpred>"
 LOGICAL = (
     f"%n = arith.constant 30 : index\n%m = pto.vmi.create_mask %n : index -> {LM}\n"
-    f"%r = pto.vmi.vload %x_ub[%c0] : {P32} -> {L}\n%at = pto.vmi.vload %i_ub[%c0] : {P32} -> {L}\n"
+    f"%r = pto.vmi.vload %x_ub[%c0] : {P32} -> {L}\n%at = pto.vmi.load %i_ub[%c0] : {P32} -> {L}\n"
 )
 OFFSETS = np.random.default_rng(3).permutation(1024).astype(np.uint32)
 

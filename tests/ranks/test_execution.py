@@ -70,6 +70,7 @@ def test_blocks_of_a_ring_each_move_their_part(n: int) -> None:
     assert (found["y"] == np.roll(given["x"], 1, 0)).all() and (found["s"][:, :4] == 1).all()
 
 
+@pytest.mark.instructions("tput")
 @pytest.mark.variants(2)
 @pytest.mark.parametrize("n", RANKS)
 def test_views_of_several_dimensions_with_strides_are_copied_by_their_indices(n: int) -> None:
@@ -116,6 +117,7 @@ def test_every_rank_sends_another_number_of_rows(n: int) -> None:
     assert (outputs(k, n, given)["z"][0, : 8 * n * n] == expected.reshape(-1)).all()
 
 
+@pytest.mark.instructions("tput")
 @pytest.mark.variants(2)
 @pytest.mark.parametrize("n", RANKS)
 @pytest.mark.parametrize("t", ["i32", "f32"])
@@ -429,7 +431,7 @@ def test_asynchronous_gets_are_there_after_the_wait(end: str) -> None:
     k = text("z")
     k.pointers = {**k.pointers, "ws": "i8"}
     peer = k.of("remui", k.of("addi", k.index("%rank"), 1), 2)
-    flat, t, s, e = "!pto.partition_tensor_view<64xf32>", k.new(), k.new(), k.new()
+    flat, t, s, e, done, word = "!pto.partition_tensor_view<64xf32>", *(k.new() for _ in range(5))
     dst, src = k.view("%z", "f32", (64,)), k.view(k.peer("%y", peer), "f32", (64,))
     k.add(
         f"{t} = pto.alloc_tile : !pto.tile_buf<vec, 1x256xi8>",
@@ -437,12 +439,14 @@ def test_asynchronous_gets_are_there_after_the_wait(end: str) -> None:
         "{sync_id = 0 : i32} -> !pto.async_session",
         f"{e} = pto.comm.tget_async({dst}, {src}, {s} : {flat}, {flat}, !pto.async_session) "
         "-> !pto.async_event",
-        f"{k.new()} = pto.comm.{end}_async_event({e}, {s} : !pto.async_event, !pto.async_session) -> i1",
+        f"{done} = pto.comm.{end}_async_event({e}, {s} : !pto.async_event, !pto.async_session) -> i1",
+        f"{word} = arith.extui {done} : i1 to i32",
+        f"pto.store_scalar {word}, %s[{k.number(0)}] : !pto.ptr<i32>, i32",
     )
     given = {**values(k, 2), "ws": np.zeros((2, 1024), np.int8)}
     given["y"] = given["x"] + np.float32(1)
     found = outputs(k, 2, given)
-    assert (found["z"][:, :64] == given["y"][::-1, :64]).all()
+    assert (found["z"][:, :64] == given["y"][::-1, :64]).all() and found["s"][:, 0].all()
 
 
 def test_the_engine_of_collectives_that_runs_beside_the_cores_is_refused_by_name() -> None:

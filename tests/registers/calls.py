@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from pto_jax.cases.code import executed
 from pto_jax.ir import BF16_PAIR, F4E1M2_PAIR, F4E2M1_PAIR, DType, dtype
 from pto_jax.isa.micro import Lanes, MicroCall
 from pto_jax.lowering import bits, micro as engine
@@ -20,7 +21,7 @@ from pto_jax.profiles import profile
 engine.load_rules()
 oracle.load_rules()
 Words = NDArray[Any]
-#: Whether :func:`check` compares with the compiled rule; the fixture ``rooms`` sets it.
+#: Whether :func:`check` compiles the JAX rule; the fixture ``rooms`` sets it.
 COMPILED = True
 _PAIRS = {"f4e1m2x2": F4E1M2_PAIR, "f4e2m1x2": F4E2M1_PAIR, "bf16x2": BF16_PAIR}
 
@@ -102,10 +103,25 @@ def interpreted(call: MicroCall, *operands: Words) -> tuple[Words, ...]:
 
 def compiled(call: MicroCall, *operands: Words, batched: bool = False) -> tuple[Words, ...]:
     """The results of the JAX rule, jitted; ``batched`` operands have an axis more."""
-    given = tuple(sorted(call.attributes.items()))
-    static = engine.RegisterCall(call.name, call.types, call.results, given, Semantics(profile("a5")))
     with bits.x64():
-        return tuple(np.asarray(v) for v in _jitted(static, batched)(*operands))
+        return tuple(np.asarray(v) for v in _jitted(_static(call), batched)(*operands))
+
+
+def traced(call: MicroCall, *operands: Words) -> tuple[Words, ...]:
+    """The results of the JAX rule, whose trace NumPy executes."""
+    with bits.x64():
+        return tuple(np.asarray(v) for v in executed("numpy", _rule(_static(call)), operands))
+
+
+def _static(call: MicroCall) -> engine.RegisterCall:
+    given = tuple(sorted(call.attributes.items()))
+    return engine.RegisterCall(call.name, call.types, call.results, given, Semantics(profile("a5")))
+
+
+@cache
+def _rule(call: engine.RegisterCall) -> Any:
+    """Equal calls have one function, which is traced once."""
+    return lambda values: engine.RULES[call.name](call, *values)
 
 
 @cache
@@ -116,17 +132,16 @@ def _jitted(call: engine.RegisterCall, batched: bool) -> Any:
     return jax.jit(jax.vmap(run) if batched else run)
 
 
-@pytest.fixture(params=["interpreter", pytest.param("both", marks=[pytest.mark.slow, pytest.mark.nightly])])
+@pytest.fixture(params=["traced", pytest.param("compiled", marks=[pytest.mark.slow, pytest.mark.nightly])])
 def rooms(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The interpreter's rule; in a nightly run the compiled one too, which has to give the same bits."""
-    monkeypatch.setitem(globals(), "COMPILED", request.param == "both")
+    """NumPy executes the JAX rule; in a nightly run it is compiled."""
+    monkeypatch.setitem(globals(), "COMPILED", request.param == "compiled")
 
 
 def check(call: MicroCall, *operands: Words) -> tuple[Words, ...]:
-    """The results of one call; where :data:`COMPILED` says so, once both rules have given the same bits."""
+    """The results of one call, once both rules have given the same bits."""
     expected = interpreted(call, *operands)
-    if COMPILED:
-        same(call, compiled(call, *operands), expected)
+    same(call, (compiled if COMPILED else traced)(call, *operands), expected)
     return expected
 
 

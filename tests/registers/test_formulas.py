@@ -493,7 +493,14 @@ def test_lanes_count_up_and_down(t: str) -> None:
 # -- masks -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("width", [8, 16, 32])
+def _made(width: int) -> Any:
+    """A width of masks, with the operations that make them."""
+    return pytest.param(
+        width, marks=pytest.mark.instructions(*(f"{n}_b{width}" for n in ("pset", "pge", "plt", "pltm")))
+    )
+
+
+@pytest.mark.parametrize("width", [_made(width) for width in (8, 16, 32)])
 def test_patterns_and_counts_make_masks(width: int) -> None:
     m, lanes = mask(width), 2048 // width
     first = {"PAT_ALL": lanes, "PAT_ALLF": 0, "PAT_H": lanes // 2, "PAT_Q": lanes // 4}

@@ -10,7 +10,6 @@ from pto_jax.ir import F32, I1, dtype
 from pto_jax.isa import micro_operations
 from pto_jax.isa.micro import Lanes, MicroCall
 
-from . import calls
 from .calls import check, compiled, data, interpreted, rooms as rooms, same, scalar, vreg
 from .test_conversions import to_float, value_of
 from .test_formulas import active, larger, neighbours, values, words_of
@@ -24,15 +23,6 @@ LANES = 24
 def _quiet() -> Any:
     with np.errstate(all="ignore"):
         yield
-
-
-@pytest.fixture(autouse=True)
-def _compiled(rooms: None, request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The compiled rule is compared in every run where that takes no seconds, and for f32 once."""
-    spec = getattr(request.node, "callspec", None)
-    params = {} if spec is None else {n: v for n, v in spec.params.items() if n != "rooms"}
-    if not dtype(params.get("t", "i32")).is_float or params == {"t": "f32"}:
-        monkeypatch.setattr(calls, "COMPILED", True)
 
 
 def flags(seed: int, lanes: int = LANES) -> Words:
@@ -90,6 +80,8 @@ def test_other_arithmetic_is_that_of_registers(t: str) -> None:
         call = logical(name, *types, lanes=lanes)
         physical = MicroCall(name, (*call.types[:-1], dtype(t).bits), call.results)
         np.testing.assert_array_equal(got, check(physical, *operands, image)[0], name)
+        every = check(logical(name, *types, lanes=lanes, masked=False), *operands)[0]
+        np.testing.assert_array_equal(got, active(chosen, every), name)
 
 
 @pytest.mark.parametrize("t", ["i32", "si32"])
@@ -97,14 +89,16 @@ def test_shifts_and_carries_are_those_of_registers(t: str) -> None:
     a, b = (data(dtype(t), LANES, ("carry", i)) for i in range(2))
     counts = (np.arange(LANES) % 32).astype(np.uint32)
     wide = values(a, t) if t == "si32" else a
-    got = check(logical("vshr", t, "si32"), a, counts, flags(3))[0]
-    np.testing.assert_array_equal(got, active(flags(3), (wide >> counts).astype(np.uint32)))
-    got = check(logical("vshls", t, "*i16"), a, np.uint16(3), flags(3))[0]
-    np.testing.assert_array_equal(got, active(flags(3), a << np.uint32(3)))
-    got = check(logical("vshl", t, "si32"), a, counts, flags(3))[0]
-    np.testing.assert_array_equal(got, active(flags(3), a << counts))
-    got = check(logical("vshrs", t, "*i16"), a, np.uint16(3), flags(3))[0]
-    np.testing.assert_array_equal(got, active(flags(3), (wide >> 3).astype(np.uint32)))
+    for name, right, by, exact in (
+        ("vshr", "si32", counts, wide >> counts),
+        ("vshl", "si32", counts, a << counts),
+        ("vshrs", "*i16", np.uint16(3), wide >> 3),
+        ("vshls", "*i16", np.uint16(3), a << np.uint32(3)),
+    ):
+        got = check(logical(name, t, right, masked=False), a, by)[0]
+        np.testing.assert_array_equal(got, exact.astype(np.uint32), name)
+        got = check(logical(name, t, right), a, by, flags(3))[0]
+        np.testing.assert_array_equal(got, active(flags(3), exact.astype(np.uint32)), name)
     r, m = vreg(t, LANES), mask()
     exact = a.astype(object) + b.astype(object)
     total, carry = check(MicroCall("vmi.vaddc", (r, r, m), (r, m)), a, b, flags(4))
@@ -267,6 +261,12 @@ def test_pairs_of_bf16_become_pairs_of_four_bits() -> None:
     assert check(cast, pairs)[0].tolist() == words.tolist()
 
 
+_EXTREMES = ("vcmax", "vcmin", *(f"group_reduce_{n}{kind}" for n in ("max", "min") for kind in "fi"))
+
+
+@pytest.mark.instructions(
+    *(f"vmi.{n}" for n in ("vcadd", "group_reduce_addf", "group_reduce_addi", *_EXTREMES))
+)
 @pytest.mark.parametrize("groups", [1, 2, 6])
 @pytest.mark.parametrize("t", ["si16", "f16", "f32"])
 def test_reductions_of_groups(groups: int, t: str) -> None:

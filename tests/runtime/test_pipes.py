@@ -183,9 +183,10 @@ def test_a_scale_is_that_of_its_pipe_and_the_last_one_set(agree: Agree) -> None:
     np.testing.assert_array_equal(out["y"], (np.maximum(x @ x, 0) * 0.125).astype(np.float16))
 
 
-@pytest.mark.slow
+@pytest.mark.instructions("set_quant_vector")
+@pytest.mark.variants(0)
 def test_integers_are_dequantised_by_columns_on_a2a3(agree: Agree) -> None:
-    """The words of a scaling tile hold f32 scales, of which the upper bits count."""
+    """The words of a scaling tile hold f32 scales; without a number they are those of pipe 0."""
     scale = """
     %wv = pto.make_tensor_view %s, shape = [%c1, %c32], strides = [%c32, %c1] : !pto.tensor_view<?x?xui64>
     %ww = pto.partition_view %wv, offsets = [%c0, %c0], sizes = [%c1, %c32]
@@ -194,7 +195,7 @@ def test_integers_are_dequantised_by_columns_on_a2a3(agree: Agree) -> None:
     %fp = pto.alloc_tile : !pto.tile_buf<scaling, 1x32xui64>
     pto.tload ins(%ww : !pto.partition_tensor_view<1x32xui64>) outs(%mw : !pto.tile_buf<mat, 1x32xui64>)
     pto.tmov ins(%mw : !pto.tile_buf<mat, 1x32xui64>) outs(%fp : !pto.tile_buf<scaling, 1x32xui64>)
-    pto.set_quant_vector(%fp : !pto.tile_buf<scaling, 1x32xui64>) {id = 0}
+    pto.set_quant_vector(%fp : !pto.tile_buf<scaling, 1x32xui64>)
     """
     made = converting("deqf16_vec", "no_relu", "i8", "f16", scale, "a3", "ui64")
     x = RNG.integers(-4, 5, (32, 32)).astype(np.int8)
@@ -418,6 +419,7 @@ def test_a_vector_core_pushes_its_own_half_only() -> None:
         oracle.run(pto.parse(other), given)
 
 
+@pytest.mark.instructions("set_quant_scalar")
 @pytest.mark.parametrize(("target", "least", "most"), [("i8", -128, 127), ("ui8", 0, 255)])
 def test_scaled_bytes_are_signed_where_their_type_is(target: str, least: int, most: int) -> None:
     scale = "%scale = arith.constant 2.0 : f32\n    pto.set_quant_scalar(%scale : f32) {id = 0}"
