@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
+from ..analysis.entries import scratch_buffers, select_entry
 from ..analysis.provenance import GlobalTypes
 from ..errors import ExecutionError, NotExecutableError, UndefinedDataError
 from ..generate.programs import Case
@@ -159,16 +160,22 @@ def _alone(
 
 
 def _with_unwritten(case: Case, expected: Run, actual: Run) -> Run:
-    """The wanted results, and buffers that are none but are given back: they hold what they held.
+    """The results, and buffers that are none but are given back: they hold what they held.
 
-    The memory of tiles may be that of other tiles later.
+    What passes through a workspace stays there, and the memory of tiles may be that of other tiles later.
     """
-    outputs = dict(expected.outputs)
-    for name, found in actual.outputs.items():
-        given = case.inputs.get(name)
-        if given is not None and name not in outputs and isinstance(given.type, GlobalTypes):
-            outputs[name] = Output(found.dtype, given.words, found.valid)
-    return expected if len(outputs) == len(expected.outputs) else replace(expected, outputs=outputs)
+    unwritten = {
+        name: Output(actual.outputs[name].dtype, given.words, actual.outputs[name].valid)
+        for name, given in case.inputs.items()
+        if name in actual.outputs and name not in expected.outputs and isinstance(given.type, GlobalTypes)
+    }
+    if not unwritten:
+        return expected
+    program = case.program
+    function = program.functions[0] if program.fragment else select_entry(program, case.entry)
+    workspaces = scratch_buffers(program, function)
+    kept = {name: output for name, output in unwritten.items() if name not in workspaces}
+    return replace(expected, outputs={**expected.outputs, **kept})
 
 
 class _Lazily:
