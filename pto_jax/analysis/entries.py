@@ -100,11 +100,6 @@ def written_buffers(program: Program, function: Function) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_accessed(program, function, "write")))
 
 
-def scratch_buffers(program: Program, function: Function) -> frozenset[str]:
-    """Names of the buffer arguments whose contents programs may not rely on after some instruction."""
-    return frozenset(_accessed(program, function, "scratch"))
-
-
 def _accessed(
     program: Program, function: Function, access: str, active: frozenset[str] = frozenset()
 ) -> Iterator[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from ..analysis.entries import scratch_buffers, select_entry
+from ..analysis.entries import arguments, select_entry
 from ..analysis.provenance import GlobalTypes
 from ..errors import ExecutionError, NotExecutableError, UndefinedDataError
 from ..generate.programs import Case
@@ -148,7 +148,7 @@ def _alone(
         actual = opened.settled(expected, actual)
         if opened.leaves_nothing(expected):
             return outcome("undefined", opened.reason)
-        expected = _with_unwritten(case, expected, actual)
+        expected = _with_read(case, expected, actual)
     if watch is not None:
         watch(case, expected, actual)
     broken = [*expected.problems, *actual.problems]
@@ -159,22 +159,22 @@ def _alone(
     return outcome("stopped" if broken else "equal", "; ".join(broken))
 
 
-def _with_unwritten(case: Case, expected: Run, actual: Run) -> Run:
-    """The results, and buffers that are none but are given back: they hold what they held.
+def _with_read(case: Case, expected: Run, actual: Run) -> Run:
+    """The results, and buffers that are only read, where they are given back: they hold what they held.
 
-    What passes through a workspace stays there, and the memory of tiles may be that of other tiles later.
+    What passes through a workspace may stay there, and the memory of tiles may be that of other tiles later.
     """
-    unwritten = {
+    returned = {
         name: Output(actual.outputs[name].dtype, given.words, actual.outputs[name].valid)
         for name, given in case.inputs.items()
         if name in actual.outputs and name not in expected.outputs and isinstance(given.type, GlobalTypes)
     }
-    if not unwritten:
+    if not returned:
         return expected
     program = case.program
     function = program.functions[0] if program.fragment else select_entry(program, case.entry)
-    workspaces = scratch_buffers(program, function)
-    kept = {name: output for name, output in unwritten.items() if name not in workspaces}
+    read = {a.name for a in arguments(program, function) if a.read}
+    kept = {name: output for name, output in returned.items() if name in read}
     return replace(expected, outputs={**expected.outputs, **kept})
 
 

@@ -62,6 +62,11 @@ def choices(profile: str | Profile, numerics: str, out_of_region: str | None, su
         return _checked.__wrapped__(profile, numerics, out_of_region, subnormals)
 
 
+def _inside_a_trace() -> bool:
+    """Whether a function is being traced, in which nothing has options of the compiler."""
+    return not is_concrete(jax.device_put(np.int32(0)))
+
+
 @lru_cache(maxsize=64)
 def _checked(profile: str | Profile, numerics: str, out_of_region: str | None, subnormals: str) -> Semantics:
     target = find_profile(profile)
@@ -233,7 +238,7 @@ class Kernel:
         Fast code, and code for more than 4 MiB of arguments, is worth its optimisation.
         """
         large = sum(getattr(x, "nbytes", 0) for x in jax.tree.leaves((args, kwargs))) > _LARGE
-        if large or self.semantics.numerics != "exact" or platforms.expected() != "cpu":
+        if large or self.semantics.numerics != "exact" or platforms.expected() != "cpu" or _inside_a_trace():
             return self.checked(*args, **kwargs)
         with platforms.soonest():
             return self._checked(args, kwargs, self._calls_of({"compiler_options": platforms.unoptimised()}))

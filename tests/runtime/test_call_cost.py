@@ -158,3 +158,11 @@ def test_what_words_an_error_of_one_execution_is_compiled_so_too() -> None:
         launch.once(Y, 64)
     ways = [c for c in jitted.call_args_list if getattr(c.args[0], "func", None) is execution.execute]
     assert {"compiler_options": platforms.unoptimised()} in [c.kwargs for c in ways]
+
+
+def test_one_execution_inside_a_trace_is_part_of_it() -> None:
+    """XLA has options for the whole of what is compiled."""
+    x = np.ones((8, 8), np.float32)
+    traced = jax.jit(lambda y: ADD.once(x, x)["d"].array + y)(x)
+    mapped = jax.vmap(lambda y: ADD.once(x, y)["d"].array)(x[None])
+    assert (traced == 3).all() and (mapped == 2).all()
