@@ -16,10 +16,22 @@ from functools import cache, lru_cache
 from typing import Literal, TypeAlias
 
 from ..errors import VerifyError
-from ..ir import Attrs, AttrValue, GlobalLayout, Loc, Op, TileType, Type, Value, attrs
+from ..ir import (
+    Attrs,
+    AttrValue,
+    GlobalLayout,
+    Loc,
+    Op,
+    PartitionViewType,
+    TileType,
+    Type,
+    Value,
+    attrs,
+)
 from ..isa import find
 from ..isa.check import check_op
-from ..isa.declare import Instruction
+from ..isa.declare import Instruction, Operand
+from ..isa.rules import memory_indexed
 from ..isa.rules.tile_legality import check_type
 from ..isa.samples.operations import Sample
 from ..profiles import Profile, ProfileName, profile as find_profile
@@ -150,7 +162,38 @@ def usable(sample: Sample) -> bool:
         isinstance(t, TileType) and t.conv is not None for t in sample.types.values()
     ):
         return False
-    return all(instruction.operand(n).holds != "positions" for n in sample.form)
+    return all(
+        named_elements(instruction, o, sample.types) is not None
+        for o in map(instruction.operand, sample.form)
+        if o.holds == "positions"
+    )
+
+
+def named_elements(instruction: Instruction, operand: Operand, types: Mapping[str, Type]) -> Type | None:
+    """The type of what a tile of positions reads elements of: a window of global memory, or a whole tile.
+
+    None for other operands.
+    """
+    source, written = types.get(operand.within), instruction.destinations
+    # Positions that are bytes can name nothing: then the result keeps what it had.
+    reads = not any(o.keeps or o.name == operand.within for o in written)
+    if not reads or not isinstance(types.get(operand.name), TileType):
+        return None
+    whole = isinstance(source, TileType) and source.valid == source.shape
+    return source if whole or isinstance(source, PartitionViewType) else None
+
+
+def places_of(want: Wanted, operand: Operand, profile: Profile, options: Options) -> int | None:
+    """How many places positions may name, so that none is outside a window; None where any position may be.
+
+    Other modes than ``undefined`` say what becomes of positions outside.
+    """
+    source = want.types.get(operand.within)
+    if isinstance(source, TileType):
+        return source.elements if options.defined else None
+    if source is None:
+        return None
+    return memory_indexed.places_of(want.attributes, profile.name, want.types, any_mode=options.defined)
 
 
 def takes_partial(instruction: Instruction) -> bool:

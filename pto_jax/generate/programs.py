@@ -48,7 +48,7 @@ from .options import STRAIGHT, Options
 from .state import Input, State
 
 #: Part of every case id: another version makes other programs of the same seeds.
-VERSION = "8"
+VERSION = "9"
 #: The origin of mutants on ranks, each of which needs what it lacks.
 GENERATED = "ranks"
 #: Programs that are drawn for a case until one has what it should have.

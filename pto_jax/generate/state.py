@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -106,7 +107,6 @@ class State:
     #: Whether tiles may be arguments of the program; with several blocks each has memory of its own.
     tile_arguments: bool = True
     _count: int = 0
-    _numbers: np.random.Generator | None = None
 
     @property
     def level(self) -> Level:
@@ -146,9 +146,12 @@ class State:
 
     def words(self, d: ir.DType, shape: tuple[int, ...], recipe: Recipe) -> NDArray[Any]:
         """Random raw words by a recipe, one for each element."""
-        if self._numbers is None:
-            self._numbers = np.random.default_rng(self.rng.getrandbits(64))
-        return words(self._numbers, d, shape, recipe)
+        return words(self.numbers, d, shape, recipe)
+
+    @cached_property
+    def numbers(self) -> np.random.Generator:
+        """The source of contents."""
+        return np.random.default_rng(self.rng.getrandbits(64))
 
     def recipe(self, d: ir.DType, shape: tuple[int, ...]) -> NDArray[Any]:
         """Random raw words by one of the recipes that the options have."""

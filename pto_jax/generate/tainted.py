@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
 from typing import TypeAlias
 
 from ..grids.numbers import address, compute
 from ..interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View, abstract
 from ..interpreter.machine import Body
 from ..interpreter.operands import LocalPointer
-from ..ir import BLayout, Coalesce, DType, GlobalLayout, Op, ScalarType, TileType, Value, element_offset
-from ..isa.rules.memory_indexed import coalescing
+from ..ir import BLayout, DType, GlobalLayout, Op, ScalarType, TileType, Value, element_offset
+from ..isa.rules.memory_indexed import coalescing, places
 from ..profiles import ProfileName
 
 #: Names of buffers.
@@ -452,8 +451,8 @@ class TaintMachine(abstract.AbstractMachine):
         types = {n: r.type for n, r in execution.operands.items() if isinstance(r, TileRef)}
         data = next((t for n, t in types.items() if n in ("src", "dst")), None)
         picked = coalescing(execution.attrs, self.profile, types.get("indexes"), data)
-        counted = shape[:-1] if picked == Coalesce.ROW else shape
-        return None if None in counted else prod(n or 0 for n in counted)
+        known = [n for n in shape if n is not None]
+        return places(picked, known) if len(known) == len(shape) else None
 
     def _copied(self, execution: Execution, name: str) -> Window | None:
         """The window that a transfer copies into a tile, None where it is another instruction."""

@@ -120,6 +120,9 @@ def _may_bind(state: State, want: Wanted, destinations: list[Operand]) -> bool:
 
 def _source(state: State, want: Wanted, operand: Operand, others: Sequence[ir.Value]) -> ir.Value:
     t = want.types[operand.name]
+    count = operations.places_of(want, operand, state.profile, state.options)
+    if count is not None:
+        return _positions(state, t, want.sizes[operand.name], count)
     recipe = _recipe(state, want, operand)
     if recipe is not None:
         return _restricted(state, t, want.sizes.get(operand.name), recipe)
@@ -177,6 +180,25 @@ def _restricted(state: State, t: ir.Type, sizes: Sizes | None, recipe: values.Re
         raise Unfit
     words = state.words(t.dtype, t.shape, recipe)
     return state.argument("x", t, words, None if t.is_static else sizes)
+
+
+def _positions(state: State, t: ir.Type, sizes: Sizes, count: int) -> ir.Value:
+    """A tile of positions that nothing else writes: an argument, or loaded from a window of its own."""
+    assert isinstance(t, ir.TileType)
+    if not state.entry:
+        raise Unfit
+    if state.tile_arguments:
+        words = values.positions(state.numbers, t.dtype, t.shape, count)
+        return state.argument("x", t, words, None if t.is_static else sizes)
+    handle = _allocated(state, t, sizes, None, shown=False)
+    if 0 not in sizes:
+        window = ir.PartitionViewType(sizes, t.dtype)
+        source = state.argument("g", window, values.positions(state.numbers, t.dtype, sizes, count))
+        op = ir.Op(TLOAD, (source,), (handle.value,))
+        if not legal(state.profile, op):
+            raise Unfit
+        state.emit(op)
+    return handle.value
 
 
 def tile(

@@ -34,6 +34,12 @@ def words(rng: np.random.Generator, d: DType, shape: tuple[int, ...], recipe: Re
     return (_MAKERS[recipe](rng, d, shape) & np.uint64((1 << d.bits) - 1)).astype(d.word)
 
 
+def positions(rng: np.random.Generator, d: DType, shape: tuple[int, ...], count: int) -> _Words:
+    """Raw words of an integer type that number ``count`` places, as far as the type goes."""
+    count = min(count, 1 << (d.bits - d.is_signed))
+    return rng.integers(0, count, shape, np.uint64).astype(d.word)
+
+
 def _has_fields(d: DType) -> bool:
     return d.is_float and d.exponent > 1 and d.mantissa > 0
 

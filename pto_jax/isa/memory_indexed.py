@@ -121,8 +121,8 @@ _DECISIONS = (
     ),
     Decision(
         "What does an index beyond the table do where the mode is undefined?",
-        "It addresses the buffer as it stands; outside the buffer a load gives zero and a store has no "
-        "effect.",
+        "It addresses the buffer as it stands. Outside the buffer it is an error; inside jit, vmap and scan "
+        "a load gives zero and a store has no effect.",
         "pages leave it open",
     ),
     Decision(

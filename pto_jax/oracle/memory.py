@@ -148,9 +148,14 @@ def require_layout(step: Step, view: View) -> None:
 
 def check_bounds(step: Step, view: View, at: Array, memory: Array) -> None:
     """ExecutionError where an addressed element is outside the buffer."""
-    available = len(memory) * 8 // view.dtype.storage_bits
-    if at.size and (at.min() < 0 or at.max() >= available):
-        got = f"got elements {at.min()} to {at.max()} of {view.buffer}"
+    if at.size:
+        require_inside(step, view, at.min(), at.max(), len(memory) * 8 // view.dtype.storage_bits)
+
+
+def require_inside(step: Step, view: View, first: int, last: int, available: int) -> None:
+    """ExecutionError where positions are outside the buffer of a view."""
+    if first < 0 or last >= available:
+        got = f"got elements {first} to {last} of {view.buffer}"
         message = objection(got, f"the buffer of {available} elements of {view.dtype}")
         raise ExecutionError(step.op.error("bounds", message))
 
@@ -492,10 +497,15 @@ def _mgather(step: Step) -> None:
     values = np.zeros(step.region, elements.dtype)
     for i, j, n in named_lanes(step, "dst", by_row):
         k = resolved(step, n, table.capacity)
-        at = -1 if k is None else table.position(k, j)
-        if 0 <= at < len(elements):
-            values[i, j] = elements[at]
+        if k is not None:
+            values[i, j] = elements[_reached(step, view, table.position(k, j), len(elements))]
     step.put(values)
+
+
+def _reached(step: Step, view: View, at: int, available: int) -> int:
+    """A position in the buffer of a view; ExecutionError outside of it."""
+    require_inside(step, view, at, at, available)
+    return at
 
 
 def _elements(step: Step, view: View) -> Array:
@@ -520,9 +530,9 @@ def _mscatter(step: Step) -> None:
     combine, row_number = _combiner(step, atomic), combines_at_row(step, by_row)
     for i, j, n in named_lanes(step, "src", by_row):
         k = resolved(step, n, table.capacity)
-        at = -1 if k is None else table.position(k, j)
-        if k is None or not 0 <= at < len(elements):
+        if k is None:
             continue
+        at = _reached(step, view, table.position(k, j), len(elements))
         read = table.offset + k if row_number else at
         old = elements[read : read + 1] if read < len(elements) else np.zeros(1, elements.dtype)
         elements[at] = combine(old, words[i : i + 1, j])[0]

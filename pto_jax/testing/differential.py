@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from .. import oracle, profiles
 from ..ir import DType, PartitionViewType, Program, Region, ScalarType, TileType, Value, VectorType
 from ..isa.declare import Instruction
+from ..isa.rules import memory_indexed
 from ..isa.samples.operations import Sample, to_program
 from ..lowering.bits import x64
 from ..runtime.kernel import Kernel, choices
@@ -104,7 +105,17 @@ def make_case(sample: Sample, profile: profiles.Profile, seed: int = 0, batch: i
     program, name = open_regions(to_program(sample)), label(sample)
     rng = np.random.default_rng(zlib.crc32(name.encode(), seed))
     operands = inputs(rng, program, sample.instruction, batch)
+    places = memory_indexed.places_of(sample.attrs, profile.name, sample.types)
+    if places is not None:
+        operands["indexes"] = _below(operands["indexes"], places)
     return Case(name, profile, program, operands, sample.instruction.ulp)
+
+
+def _below(given: Given, count: int) -> Given:
+    """Integers below a number, as far as their type goes."""
+    d = given.type.dtype
+    count = min(count, 1 << (d.bits - d.is_signed))
+    return replace(given, words=given.words % given.words.dtype.type(count))
 
 
 def batch_of(lanes: int) -> int:

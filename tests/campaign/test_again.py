@@ -29,7 +29,9 @@ def again() -> Again:
 
 @pytest.mark.slow
 def test_cases_of_every_preset_are_the_same_in_both_processes(again: Again) -> None:
-    cases = [generate(5, i, options) for i, options in enumerate(PRESETS.values())]
+    # Programs on ranks that lack something may wait for ever.
+    complete = (replace(options, mutants=0.0) for options in PRESETS.values())
+    cases = [generate(5, i, options) for i, options in enumerate(complete)]
     assert Counter(compare_case(case, Oracle(), again).kind for case in cases) == {"equal": len(cases)}
 
 

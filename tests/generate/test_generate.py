@@ -26,7 +26,7 @@ from pto_jax.verifier.programs import verify_program
 
 ALL = {**PRESETS, "output": OUTPUT}
 #: Texts and inputs of the first programs of every preset, by the version of the generator.
-DIGESTS = {"8": "f598c2c614f4e82b"}
+DIGESTS = {"9": "07ce90038d7c0b95"}
 
 
 def _errors(case: Case) -> list[str]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pto_jax import oracle
 from pto_jax.cases.targets import Output, _for_interpreter, _of_interpreter
 from pto_jax.generate import strategies
-from pto_jax.generate.options import DEFINED, STRAIGHT
+from pto_jax.generate.options import DEFINED, MEMORY, STRAIGHT
 from pto_jax.generate.programs import Case, cases, generate
 from pto_jax.generate.state import Input
 from pto_jax.ir import F16, TileType
@@ -132,3 +132,21 @@ def test_defined_reductions_have_something_to_reduce() -> None:
     for case in cases(5, 25, reductions):
         tiles = [v.type for op in case.program.walk() if op.name in reductions.only for v in op.ins]
         assert all(t.v_row and t.v_col for t in tiles if isinstance(t, TileType)), case.index
+
+
+@pytest.mark.slow
+def test_positions_name_elements_that_are_there() -> None:
+    """In programs of defined data nothing is scattered to places that may be equal."""
+    names = frozenset(("tgather", "mgather", "tscatter", "mscatter"))
+    for options, expected in (
+        (replace(MEMORY, only=names - {"tgather", "tscatter"}), {"mgather", "mscatter"}),
+        (replace(DEFINED, only=names), {"mgather", "tgather"}),
+        (replace(DEFINED, only=names, functions=1.0), {"mgather", "tgather"}),
+    ):
+        seen = set()
+        for case in cases(3, 12, options):
+            seen |= {op.name for op in case.program.walk() if "maskPattern" not in dict(op.attributes)}
+            # The interpreter stops at accesses outside of buffers.
+            assert not options.defined or not _depends(case), case.index
+            assert _run(case, "zero")
+        assert seen & names == expected

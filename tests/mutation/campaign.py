@@ -69,6 +69,7 @@ PARTS: tuple[tuple[int, Options], ...] = (
     (20, _some("texp", reuse=0.0)),
     (20, _some("tmov.fp", attributes=1.0, recipes=("mixed",))),
     (20, _some("tmrgsort tsort32", reuse=0.0, shapes=0.0, recipes=("specials",))),
+    (60, _some("taxpy tadddeqrelu", reuse=0.0, partial=0.1)),
 )
 #: Numbers of the cases of a part begin at a multiple of this.
 PART = 10_000

@@ -67,7 +67,7 @@ def number(*values: int) -> np.ndarray[Any, Any]:
 @pytest.mark.parametrize(
     ("profile", "mode", "expected"),
     [
-        ("cpu_sim", "undefined", [1, 6, 17, 0]),
+        ("cpu_sim", "undefined", [1, 6, 17, 23]),
         ("cpu_sim", "clamp", [1, 6, 6, 6]),
         ("cpu_sim", "wrap", [1, 6, 3, 1]),
         ("cpu_sim", "zero", [1, 6, 0, 0]),
@@ -77,10 +77,11 @@ def number(*values: int) -> np.ndarray[Any, Any]:
 )
 def test_indices_beyond_the_table(tile: Make, profile: str, mode: str, expected: list[int]) -> None:
     """The table has 7 elements; -1 is 2^64 - 1 on the simulator and 2^32 - 1 on hardware."""
+    last = 23 if mode == "undefined" else -1
     found = transfer(
         "mgather",
         np.arange(24),
-        tile("i32", [[1, 6, 17, -1]]),
+        tile("i32", [[1, 6, 17, last]]),
         tile("i32", [[9, 9, 9, 9]]),
         profile,
         shape=[1, 7],
@@ -137,7 +138,7 @@ def test_how_many_rows_a_table_of_higher_rank_has(tile: Make, profile: str, expe
 @pytest.mark.parametrize(
     ("profile", "indexes", "data", "by_row"),
     [
-        ("cpu_sim", (1, 4), (4, 4), False),
+        ("cpu_sim", (4, 4), (4, 4), False),
         ("a2a3", (1, 4), (4, 4), True),
         ("a5", (1, 4), (4, 4), True),
         ("a5", (4, 4), (4, 4), False),
@@ -186,7 +187,7 @@ def test_an_empty_table_reads_as_zero(tile: Make, mode: str) -> None:
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [
-        ("undefined", [0, 10, 2, 13, 0]),
+        ("undefined", [0, 10, 2, 13, 14]),
         ("skip", [0, 10, 0, 13, 0]),
         ("clamp", [0, 10, 0, 14, 0]),
         ("wrap", [12, 10, 0, 14, 0]),
@@ -195,13 +196,27 @@ def test_an_empty_table_reads_as_zero(tile: Make, mode: str) -> None:
 def test_stores_beyond_the_table(tile: Make, mode: str, expected: list[int]) -> None:
     """The table is elements 0 to 3 and every place of the buffer can be reached without a mode."""
     memory = np.zeros(5)
-    indexes = [[1, 1, 4, 3, 2**31 - 1]] if mode != "undefined" else [[1, 1, 2, 3, 2**31 - 1]]
+    indexes = [[1, 1, 4, 3, 2**31 - 1]] if mode != "undefined" else [[1, 1, 2, 3, 4]]
     values = [[9, 10, 12, 13, 14]] if mode != "undefined" else [[9, 10, 2, 13, 14]]
     attributes = f"scatterOob = #pto<scatter_oob {mode}>, scatterConflict = #pto<scatter_conflict last>"
     found = transfer(
         "mscatter", memory, tile("i32", indexes), tile("i32", values), shape=[4], attributes=attributes
     )
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("op", ["mgather", "mscatter"])
+@pytest.mark.parametrize(("profile", "index", "reached"), [("a5", -1, 2**32 - 1), ("cpu_sim", 8, 8)])
+def test_elements_outside_the_buffer_are_errors(
+    tile: Make, op: str, profile: str, index: int, reached: int
+) -> None:
+    """As in calls of compiled kernels; lanes outside the valid region reach nothing."""
+    row = [[0, index, index, 0, 0, 0, 0, 0]]
+    ones, attributes = tile("i32", np.ones((1, 8)), (1, 2)), "coalesce = #pto<coalesce elem>"
+    with pytest.raises(ExecutionError, match=rf"{op}: got elements {reached} to {reached} of m; .*8 "):
+        transfer(op, np.arange(8), tile("i32", row), ones, profile, shape=[4], attributes=attributes)
+    narrow = tile("i32", np.ones((1, 8)), (1, 1))
+    transfer(op, np.arange(8), tile("i32", row), narrow, profile, shape=[4], attributes=attributes)
 
 
 def combined(tile: Make, op: str, d: str, old: float, new: list[float], **options: Any) -> Any:

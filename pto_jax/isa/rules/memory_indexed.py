@@ -1,7 +1,8 @@
 """Rules of indexed transfers: what an index picks, and the shapes and types that go with it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 from ... import ir
@@ -38,6 +39,32 @@ def coalescing(
     if index is None or data is None or data.cols == 1 or index.shape != data.shape:
         return ir.Coalesce.ROW
     return ir.Coalesce.ELEM
+
+
+def places(picked: ir.Coalesce, shape: Sequence[int]) -> int:
+    """How many rows or elements of a table of some shape indices name.
+
+    >>> places(ir.Coalesce.ROW, (5, 32)), places(ir.Coalesce.ELEM, (5, 32))
+    (5, 160)
+    """
+    return prod(shape[:-1] if picked == ir.Coalesce.ROW else shape)
+
+
+def places_of(
+    attrs: Mapping[str, Any], profile: ProfileName, types: Mapping[str, ir.Type], any_mode: bool = False
+) -> int | None:
+    """How many places of its table an operation's indices may name, so that none is outside of it.
+
+    None without a table, and with a mode that says what becomes of others unless it is ``any_mode``.
+    """
+    name = next((n for n in ("src", "dst") if isinstance(types.get(n), ir.PartitionViewType)), None)
+    said = (v for v in attrs.values() if isinstance(v, ir.GatherOob | ir.ScatterOob))
+    if name is None or "indexes" not in types or (not any_mode and any(v.name != "UNDEFINED" for v in said)):
+        return None
+    table, data, index = types[name], types["dst" if name == "src" else "src"], types.get("indexes")
+    assert isinstance(table, ir.PartitionViewType) and isinstance(data, ir.TileType)
+    picked = coalescing(attrs, profile, index if isinstance(index, ir.TileType) else None, data)
+    return places(picked, [n or 1 for n in table.dims])
 
 
 def picked(site: Site, data: str) -> ir.Coalesce:

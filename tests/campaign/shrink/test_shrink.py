@@ -143,11 +143,11 @@ def _altered_failures(machine: Altered, preset: str, seed: int = 5, start: int =
 @pytest.mark.parametrize(
     "machine, preset, operation, most, seed, start",
     [
-        (_ShortLoop, "everything", "scf.for", 5, 5, 80),
+        (_ShortLoop, "everything", "scf.for", 5, 5, 0),
         (_NoAddresses, "aliases", "alloc_tile", 5, 5, 0),
         (_NoMoves, "aliases", "tassign", 3, 7, 20),
-        (_FirstRow, "aliases", "subview", 3, 5, 80),
-        (_FirstElement, "control", "tgetval", 3, 5, 0),
+        (_FirstRow, "aliases", "subview", 3, 5, 0),
+        (_FirstElement, "control", "tgetval", 3, 5, 40),
     ],
 )
 def test_failures_of_several_operations_shrink_to_them(
