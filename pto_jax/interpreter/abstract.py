@@ -22,7 +22,7 @@ from .operands import (
     TileRef,
     View,
 )
-from .views import memref_view
+from .views import in_words, memref_view
 
 
 class Unknown:
@@ -175,7 +175,7 @@ class AbstractMachine(NoStorage):
 
     def argument(self, argument: ir.Value) -> Operand:
         """An argument of which nothing but its type is known."""
-        t = argument.type
+        t = in_words(argument.type)
         if isinstance(t, ir.TileType):
             return TileRef(t, None, self.unknown(), self.unknown())
         if isinstance(t, ir.PtrType):

@@ -30,6 +30,7 @@ from ..ir import (
     PtrType,
     StructType,
     TileType,
+    Type,
     dtype,
 )
 from ..isa.multi_tiles import slot_bytes
@@ -257,28 +258,27 @@ class _Numbers:
         return offset
 
 
-def _row(d: DType, elements: int) -> TileType:
-    return TileType(U8 if d.bits < 8 else d, 1, elements)
+@executes("declare_local_array", "declare_struct")
+def _declare(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    (result,) = op.results
+    t = in_words(result.type)
+    assert isinstance(t, TileType)
+    scope.bind(result, TileRef(t, interpreter.machine.allocate(op, t, None), *t.shape))
 
 
-@executes("declare_local_array")
-def _declare_local_array(interpreter: Interpreter, op: Op, scope: Scope) -> None:
-    t = op.results[0].type
-    assert isinstance(t, LocalArrayType)
-    _declare(interpreter, op, scope, _row(t.dtype, t.elements))
+def in_words(t: Type) -> Type:
+    """The row of a local array's elements, of tiles that are one allocation, or of a struct's scalars.
 
-
-@executes("declare_struct")
-def _declare_struct(interpreter: Interpreter, op: Op, scope: Scope) -> None:
-    """Each scalar has a word of 64 bits."""
-    t = op.results[0].type
-    assert isinstance(t, StructType)
-    _declare(interpreter, op, scope, _row(I64, len(list(t.leaves()))))
-
-
-def _declare(interpreter: Interpreter, op: Op, scope: Scope, t: TileType) -> None:
-    storage = interpreter.machine.allocate(op, t, None)
-    scope.bind(op.results[0], TileRef(t, storage, *t.shape))
+    Scalars are words of 64 bits. Other types are returned as they are.
+    """
+    if isinstance(t, StructType):
+        return TileType(I64, 1, len(list(t.leaves())))
+    if isinstance(t, LocalArrayType):
+        return TileType(U8 if t.dtype.bits < 8 else t.dtype, 1, t.elements)
+    if isinstance(t, MultiTileType):
+        bits = t.count * slot_bytes(t.slot) * 8
+        return TileType(t.slot.dtype, 1, bits // t.slot.dtype.storage_bits, loc=t.slot.loc)
+    return t
 
 
 @executes("local_array_get")
@@ -451,13 +451,11 @@ def _subview(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 @executes("alloc_multi_tile")
 def _alloc_multi_tile(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     (result,) = op.results
-    assert isinstance(result.type, MultiTileType)
-    slot = result.type.slot
+    row = in_words(result.type)
+    assert isinstance(result.type, MultiTileType) and isinstance(row, TileType)
     operands = {name: scope[op.group(name)[0]] for name, size in op.groups if size}
-    bytes_of_all = result.type.count * slot_bytes(slot)
-    row = TileType(slot.dtype, 1, bytes_of_all * 8 // slot.dtype.storage_bits, loc=slot.loc)
     storage = interpreter.machine.allocate(op, row, operands.get("addr"))
-    sizes = region_of(slot, operands.get("valid_row"), operands.get("valid_col"))
+    sizes = region_of(result.type.slot, operands.get("valid_row"), operands.get("valid_col"))
     scope.bind(result, TileRef(row, storage, *sizes))
 
 

@@ -256,6 +256,9 @@ def _operands(instruction: Instruction, bound: Bound, op: ir.Op) -> Iterator[Dia
         elif isinstance(value.type, ir.TileType) and value.type.conv is not None and not operand.conv:
             message = f"{value} is a convolution tile ({value.type}); allowed: an ordinary tile"
             rule = "convolution"
+        elif _in_place(operand, value.type, instruction) and value in op.results and not op.outs:
+            message = f"{value} is a new result; allowed: a destination that is there, as in outs({value})"
+            rule = "destination"
         else:
             continue
         if operand.kind not in ("event", "handle"):
@@ -271,6 +274,14 @@ def _operands(instruction: Instruction, bound: Bound, op: ir.Op) -> Iterator[Dia
             fresh[0],
             "old-value",
         )
+
+
+def _in_place(operand: Operand, t: ir.Type, instruction: Instruction) -> bool:
+    """Whether what an instruction writes is memory that it does not make: elements of a view, or a memref."""
+    if operand.kind == "tile":
+        return isinstance(t, ir.MemRefType)
+    effects = instruction.traits.effects
+    return any((e.access, e.resource, e.operand) == ("write", "global", operand.name) for e in effects)
 
 
 def _types(bound: Bound, profile: profiles.Profile, op: ir.Op) -> Iterator[Diagnostic]:

@@ -28,7 +28,7 @@ from ..interpreter.abstract import NoStorage
 from ..interpreter.cores import memory_core
 from ..interpreter.machine import After, Arm, Before, Body, RunBlock
 from ..interpreter.operands import Frame, LocalPointer, Register
-from ..interpreter.views import local_pointer
+from ..interpreter.views import in_words, local_pointer
 from ..isa import find_micro
 from ..isa.micro import MicroCall
 from ..profiles import ProfileName
@@ -88,8 +88,8 @@ class OrderMachine(NoStorage):
         return value
 
     def unrolls(self, op: ir.Op, trips: int) -> bool:
-        """Always: the loops of programs are followed by the interpreter of this package."""
-        return True
+        """The loops of programs; one inside an instruction touches what its operands are anyway."""
+        return bool(op.regions)
 
     def elements(self, buffer: Buffer, dtype: ir.DType) -> int | None:
         """Not known: None."""
@@ -188,9 +188,10 @@ class OrderMachine(NoStorage):
 
     def argument(self, argument: ir.Value) -> Operand:
         """An argument of which nothing but its type is known."""
-        t = argument.type
+        t = in_words(argument.type)
         if isinstance(t, ir.TileType):
-            rows, cols = (self.guesses.leaf(ir.INDEX) if n is None else n for n in t.valid)
+            valid = argument.type.slot.valid if isinstance(argument.type, ir.MultiTileType) else t.valid
+            rows, cols = (self.guesses.leaf(ir.INDEX) if n is None else n for n in valid)
             return TileRef(t, self._own(t, ("argument", argument.name)), rows, cols)
         if isinstance(t, ir.PtrType):
             return Pointer(argument.name, t.dtype)

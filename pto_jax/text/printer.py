@@ -376,6 +376,7 @@ class Printer:
             and top
             and op.outs
             and not op.results
+            and all(isinstance(v.type, TileType | UnknownType) for v in op.outs)
             and names.trailing(op.name) is None
             and not {v.name for v in op.outs} & (self._mentioned | {v.name for v in op.ins})
         )

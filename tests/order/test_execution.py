@@ -1,15 +1,20 @@
 """Execution stops where a pipe waits for ever, with the message of the verifier."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import pto_jax as pto
 from pto_jax import oracle
 from pto_jax.analysis.resolve import resolve
+from pto_jax.interpreter.operands import LocalPointer, Pointer, Scalar
+from pto_jax.ir import DType, Op
 from pto_jax.order import judged_program
+from pto_jax.order.machine import OrderMachine
 from pto_jax.schedules.machine import Schedule, ScheduledMachine
 from tests.order.test_compiler_texts import MORE
-from tests.order.texts import HEAD, add, branch, dynamic, load, loop, section, set_, store, sync, wait
+from tests.order.texts import HEAD, add, branch, dynamic, judged, load, loop, section, set_, store, sync, wait
 
 BODY = load("a") + sync("MTE2", "V") + add("d", "a") + sync("V", "MTE3") + store("d")
 
@@ -129,3 +134,17 @@ def test_legal_orders_of_an_ordered_program_give_the_bits_of_its_text() -> None:
             machine=lambda *given, seed=seed: ScheduledMachine(judged, Schedule((), seed), *given),  # type: ignore[misc]
         )
         assert np.array_equal(found["q"], expected)  # type: ignore[arg-type]
+
+
+def test_a_lookup_of_many_queries_reads_its_table_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+    loaded = OrderMachine.load
+
+    def noted(self: OrderMachine, op: Op, pointer: Pointer | LocalPointer, dtype: DType) -> Scalar:
+        calls.append(pointer)
+        return loaded(self, op, pointer, dtype)
+
+    monkeypatch.setattr(OrderMachine, "load", noted)
+    text = (Path(__file__).parents[1] / "programs" / "hash_table.pto").read_text()
+    text = text.replace("?x9", "2x9").replace("[%n, ", "[%c2, ")
+    assert not judged(text, "cpu_sim") and 0 < len(calls) < 200

@@ -6,6 +6,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax.analysis.resolve import resolve
+from pto_jax.order import judge
 from pto_jax.order.judge import courses, judged_program
 from pto_jax.order.numbers import ASSUMED
 from tests.order.test_catalogue import FREE, POP, PUSH, STORE_ACC, SUBBLOCK, TO_LEFT, TO_MAT, TPUT
@@ -418,6 +419,18 @@ def test_flags_in_a_function_that_is_called() -> None:
         (load("a") + SYNC + call + BACK + load("a") + call, body, ["race MTE2->V"]),
     ):
         assert told(judged(program(lines, inside))) == found
+
+
+def test_arrays_and_multi_tiles_of_fragments_are_arguments() -> None:
+    tiles = f"!pto.multi_tile_buf<{T}, count=2>"
+    text = (
+        f"%t = pto.multi_tile_get %m[%i] : {tiles} -> {T}\n"
+        "pto.local_array_set %x[%i, %i], %v : !pto.local_array<4x8xf32>, f32\n"
+        f"pto.tload ins(%w : !pto.partition_tensor_view<16x64xf32>) outs(%t : {T})\n"
+        "pto.set_flag[<PIPE_MTE2>, <PIPE_V>, <EVENT_ID0>]\n" + add("t", "t")
+    )
+    resolved = resolve(pto.parse(text), pto.profile("a2a3"))
+    assert told(list(judge(resolved, as_written=True))) == ["race MTE2->V"]
 
 
 @pytest.mark.parametrize("nested", [False, True])

@@ -248,6 +248,13 @@ def test_existing_destination_is_named_first() -> None:
         assert parse(printed) == program
 
 
+def test_a_window_that_is_written_is_no_result() -> None:
+    text = "pto.tstore ins(%s : !pto.tile<f32, 4, 64>) outs(%w : !pto.partition_tensor_view<4x64xf32>)\n"
+    for form in ("as", "ssa"):
+        assert " = " not in print_program(parse(text), form)
+        assert parse(print_program(parse(text), form)) == parse(text)
+
+
 def test_a_destination_beside_a_scalar_source_has_the_type_written_for_it() -> None:
     program = parse("pto.texpands ins(%s : f32) outs(%d : !pto.tile_buf<vec, 4x8xf32>)")
     assert [str(v.type) for v in program.functions[0].args] == ["f32", "vec 4x8xf32"]

@@ -192,6 +192,20 @@ def test_undeclared_instructions_are_named() -> None:
     assert found.rule == "supported" and "thashfind is not supported by this version" in found.message
 
 
+@pytest.mark.parametrize(
+    ("name", "source", "result"),
+    [
+        ("tstore", "!pto.tile<f32, 4, 64>", "!pto.partition_tensor_view<4x64xf32>"),
+        ("tput", "!pto.partition_tensor_view<4x64xf32>", "!pto.partition_tensor_view<4x64xf32>"),
+        ("tabs", "memref<16x16xf32, #pto.address_space<vec>>", "memref<16x16xf32, #pto.address_space<vec>>"),
+    ],
+)
+def test_memory_that_is_written_is_there_before(check: Check, name: str, source: str, result: str) -> None:
+    found = [d for d in check(f"%d = pto.{name} %s : ({source}) -> {result}") if d.severity == "error"]
+    (told,) = [d.message for d in found if d.rule == "destination"]
+    assert told.startswith("%d is a new result; allowed: a destination that is there, as in outs(%d)")
+
+
 @pytest.mark.parametrize("dtype", ["f8E4M3", "f8E5M2", "hif8"])
 def test_small_floats(check: Check, dtype: str) -> None:
     t = tile(f"16x64x{dtype}")

@@ -84,7 +84,7 @@ def test_results_are_read_and_compared(serving: Any, some: list[Case]) -> None:
         replace(case, inputs={n: replace(i, words=np.zeros_like(i.words)) for n, i in case.inputs.items()})
         for case in some
     )
-    quiet = next(case for case in zeros if not any(o.words.any() for o in Oracle().run(case).outputs.values()))
+    quiet = next(c for c in zeros if not any(o.words.any() for o in Oracle().run(c).outputs.values()))
     giving = serving('out.write(b"ok\\n" + b"".join(arrays.get(n, bytes(s)) for n, s in wanted))')
     assert compare_case(quiet, Oracle(), giving).kind == "equal"
     wrong = serving('out.write(b"ok\\n" + b"\\1" + zeros[1:])')
