@@ -74,7 +74,8 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         traits=traits.Traits(
             (
                 traits.Effect("write", "global", "dst"),
-                *(traits.Effect("read", "global", name, indexed=True) for name in _HASH_FORM),
+                # Any slot may be the one that a hash names.
+                *(traits.Effect("read", "global", name) for name in _HASH_FORM),
             )
         ),
     ),

@@ -51,7 +51,7 @@ class OpFacts(NamedTuple):
     """What the text says of an operation.
 
     ``kind`` is the kind of the core that executes it, "" where the text does not say it; ``written``: the
-    text has to order it.
+    text has to order it; ``fits``: its operands are those of its declaration.
     """
 
     traits: Traits
@@ -60,6 +60,7 @@ class OpFacts(NamedTuple):
     kind: str
     written: bool
     steps: tuple[Step, ...]
+    fits: bool = True
 
     @property
     def uses(self) -> bool:
@@ -79,7 +80,7 @@ def facts_of(resolved: ResolvedOp, profile: ProfileName, kind: str, written: boo
         parts = [Step(phase, tuple(_operands(resolved, traits, phase))) for phase in phases]
         # A step that uses nothing still hands its order on to the next one.
         steps = tuple(parts) if len(parts) > 1 or any(step.operands for step in parts) else ()
-    return OpFacts(traits, effects.pipe_of(op), runs, kind, written, steps)
+    return OpFacts(traits, effects.pipe_of(op), runs, kind, written, steps, not resolved.problems)
 
 
 def _operands(resolved: ResolvedOp, traits: Traits, phase: Phase) -> Iterator[OperandUse]:

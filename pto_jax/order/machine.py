@@ -88,7 +88,7 @@ class OrderMachine(NoStorage):
         return value
 
     def unrolls(self, op: ir.Op, trips: int) -> bool:
-        """The loops of programs; one inside an instruction touches what its operands are anyway."""
+        """The loops of programs; what one inside an instruction touches is all of its operands."""
         return bool(op.regions)
 
     def elements(self, buffer: Buffer, dtype: ir.DType) -> int | None:

@@ -153,12 +153,14 @@ class Walk(Interpreter):
             next(super().step(op, scope), None)
             return
         try:
-            yield from super().step(op, scope)
+            if facts.fits:
+                yield from super().step(op, scope)
+                return
         except PtoError:
             if op.regions or facts.traits.calls:
                 raise
-            for value in op.results:
-                scope.bind(value, self.course.machine.unknown(value))
+        for value in op.results:
+            scope.bind(value, self.course.machine.unknown(value))
 
     # -- loops ---------------------------------------------------------------------------------------
 

@@ -109,6 +109,9 @@ def races(
     for name in cut:
         warnings.warn(_CUT.format(name, order.LIMIT), PtoWarning, stacklevel=2)
     reports = [replace(finding, mode=mode) for finding in (*reports, *more)]
+    if resolved.diagnostics and not reports:
+        # Nobody knows what operations use whose operands do not fit.
+        raise VerifyError(resolved.diagnostics)
     if not schedules or inputs is None:
         return reports
     return witnessed(resolved, reports, inputs, grid or 1, schedules, seed)

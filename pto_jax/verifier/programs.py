@@ -336,27 +336,20 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
             sink.extend(capacity_findings(resolved, profile))
         sink.extend(target_findings(program, profile))
         sink.extend(unwritten.unwritten_findings(resolved))
-        sink.extend(order_findings(resolved, build, sink))
+        sink.follow(order_findings(resolved, build))
     return _in_source_order(list(sink.found))
 
 
-def order_findings(resolved: ResolvedProgram, build: Build, sink: _Sink) -> list[Diagnostic]:
+def order_findings(resolved: ResolvedProgram, build: Build) -> Iterator[Diagnostic]:
     """Operations that nothing orders, and tokens that stall or leak, in programs that order their pipes."""
     written = build.as_written or orders_itself(resolved.program)
-    if not written:
-        return []
-    # Most programs leave the order to the assembler and need none of it.
-    from ..order import judge
+    if written:
+        # Most programs leave the order to the assembler and need none of it.
+        from ..order import judge
 
-    # Dependent vector instructions need a barrier between them on A2/A3, not on A5.
-    vector = build.strict and resolved.profile is not None and resolved.profile.name == "a2a3"
-    try:
-        return [f.diagnostic for f in judge(resolved, as_written=build.as_written, vector=vector)]
-    except Exception:
-        # A program that is wrong in other ways may have no execution that could be followed.
-        if any(d.severity == "error" for d in sink.found):
-            return []
-        raise
+        # Dependent vector instructions need a barrier between them on A2/A3, not on A5.
+        vector = build.strict and resolved.profile is not None and resolved.profile.name == "a2a3"
+        yield from (f.diagnostic for f in judge(resolved, as_written=build.as_written, vector=vector))
 
 
 class _Sink:
@@ -371,6 +364,14 @@ class _Sink:
 
     def extend(self, findings: Iterable[Diagnostic]) -> None:
         self.found |= dict.fromkeys(findings)
+
+    def follow(self, findings: Iterable[Diagnostic]) -> None:
+        """Add what executions show; a program that is wrong in other ways may have none."""
+        try:
+            self.extend(findings)
+        except Exception:
+            if not any(d.severity == "error" for d in self.found):
+                raise
 
 
 def _in_source_order(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
@@ -466,7 +467,7 @@ class _Checker:
                 f"@{function.name} does not return; allowed: return at its end", function.span, rule="return"
             )
         if len(self.places) > 1:
-            self.sink.extend(overwritten(self.rules.resolved, function))
+            self.sink.follow(overwritten(self.rules.resolved, function))
 
     def error(self, message: str, span: Span | None, instruction: str | None = None, rule: str = "") -> None:
         self.sink.add(Diagnostic("error", message, span, instruction, rule=rule))

@@ -14,7 +14,21 @@ from pto_jax.order import judged_program
 from pto_jax.order.machine import OrderMachine
 from pto_jax.schedules.machine import Schedule, ScheduledMachine
 from tests.order.test_compiler_texts import MORE
-from tests.order.texts import HEAD, add, branch, dynamic, judged, load, loop, section, set_, store, sync, wait
+from tests.order.texts import (
+    FLAG,
+    HEAD,
+    add,
+    branch,
+    dynamic,
+    judged,
+    load,
+    loop,
+    section,
+    set_,
+    store,
+    sync,
+    wait,
+)
 
 BODY = load("a") + sync("MTE2", "V") + add("d", "a") + sync("V", "MTE3") + store("d")
 
@@ -148,3 +162,13 @@ def test_a_lookup_of_many_queries_reads_its_table_once(monkeypatch: pytest.Monke
     text = (Path(__file__).parents[1] / "programs" / "hash_table.pto").read_text()
     text = text.replace("?x9", "2x9").replace("[%n, ", "[%c2, ")
     assert not judged(text, "cpu_sim") and 0 < len(calls) < 200
+    tile, row = "!pto.tile_buf<vec, 1x64xi32>", "!pto.partition_tensor_view<1x64xi32>"
+    stored = (
+        f"%t = pto.alloc_tile addr = %a : {tile}\n"
+        "%row = pto.partition_view %k, offsets = [%c1, %c0], sizes = [%c1, %c64] : "
+        f"!pto.tensor_view<2x64xi32> -> {row}\n"
+        f"pto.tstore ins(%t : {tile}) outs(%row : {row})\n"
+    )
+    named = "%c0 = arith.constant 0 : index\n%a = arith.constant 0 : i64\n"
+    before = text.replace("    pto.hashfind", named + FLAG + stored + "    pto.hashfind")
+    assert [f.kind for f in judged(before, "cpu_sim")] == ["race"]

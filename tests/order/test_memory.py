@@ -130,7 +130,15 @@ WRONG = (
     "pto.tadd ins(%s, %t : !pto.tile<f32, 16, 16>, !pto.tile<f32, 8, 8>) "
     "outs(%s : !pto.tile<f32, 16, 16>)\n",
     "%t = pto.alloc_tile : !pto.tile<f32, 4096, 4096>\n",
+    f"%z = arith.constant 0 : i64\n%a = pto.alloc_tile addr = %z : {T}\n%b = pto.alloc_tile addr = %z : {T}\n"
+    f"pto.tneg ins(%a : {T}) outs(%a : {T})\npto.tneg ins(%b : {T}) outs(%b : {T})\n"
+    f"pto.tsubview ins(%a, %b : {T}, {T}) outs(%a : {T})\npto.tneg ins(%a : {T}) outs(%b : {T})\n",
 )
+
+
+def test_operations_that_nobody_can_follow_are_named() -> None:
+    with pytest.raises(pto.VerifyError, match="got 2 source operand"):
+        pto.races(pto.parse(f"pto.tsubview ins(%a, %b : {T}, {T}) outs(%d : {T})\n"))
 
 
 @pytest.mark.parametrize("body", WRONG)
