@@ -244,7 +244,7 @@ def _place(value: ir.Value | None, op: ir.Op) -> Span | None:
 
 
 def _operands(instruction: Instruction, bound: Bound, op: ir.Op) -> Iterator[Diagnostic]:
-    for name, value in bound.values.items():
+    for name, value in chain(bound.values.items(), _further(instruction, op)):
         operand = instruction.operand(name)
         if isinstance(value.type, ir.UnknownType):
             written = f" (written {value.type.text})" if value.type.text else ""
@@ -276,10 +276,17 @@ def _operands(instruction: Instruction, bound: Bound, op: ir.Op) -> Iterator[Dia
         )
 
 
+def _further(instruction: Instruction, op: ir.Op) -> Iterator[tuple[str, ir.Value]]:
+    """The values of groups behind the first ones, by the operand that each is one of."""
+    for name, size in op.groups:
+        if size > 1 and instruction.has_operand(name):
+            yield from ((name, value) for value in op.group(name)[1:])
+
+
 def _in_place(operand: Operand, t: ir.Type, instruction: Instruction) -> bool:
     """Whether what an instruction writes is memory that it does not make: elements of a view, or a memref."""
     if operand.kind == "tile":
-        return isinstance(t, ir.MemRefType)
+        return instruction.syntax == "tile" and isinstance(t, ir.MemRefType)
     effects = instruction.traits.effects
     return any((e.access, e.resource, e.operand) == ("write", "global", operand.name) for e in effects)
 

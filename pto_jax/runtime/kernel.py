@@ -537,7 +537,8 @@ class Kernel:
         traced = any(isinstance(x, Tracer) for x in jax.tree.leaves(prepared))
         mode = execution.Mode(check, keep_state, whole=jit, nested=traced and not outermost)
         eager = partial(execution.execute, kernel, mode, observer=observer)  # pyright: ignore[reportArgumentType]
-        run = _jitted(kernel, mode, platforms.compiled_soonest() and not traced) if jit else eager
+        soonest = jit and platforms.compiled_soonest() and not _inside_a_trace()
+        run = _jitted(kernel, mode, soonest) if jit else eager
         # The guard is for data: constants of instructions may go to the device one by one.
         guard = nullcontext() if jit else jax.transfer_guard("allow")
         with x64(), guard, cached_code():

@@ -166,3 +166,7 @@ def test_one_execution_inside_a_trace_is_part_of_it() -> None:
     traced = jax.jit(lambda y: ADD.once(x, x)["d"].array + y)(x)
     mapped = jax.vmap(lambda y: ADD.once(x, y)["d"].array)(x[None])
     assert (traced == 3).all() and (mapped == 2).all()
+
+
+def test_one_execution_of_a_program_without_arguments() -> None:
+    assert pto.compile(pto.parse("%n = pto.get_block_idx\n")).once() == {}

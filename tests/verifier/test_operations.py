@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+import pto_jax as pto
 from pto_jax.errors import Diagnostic
 from pto_jax.ir import Op
 from pto_jax.isa.check import check_op
@@ -185,6 +186,17 @@ def test_unknown_attributes_name_the_known_ones(check: Check) -> None:
     assert "no effect; allowed: rmode, sat_mode" in found.message
     (value,) = check(dps("tcvt", [F32], F16, " {rmode = true}"))
     assert value.rule == "attribute-value" and "RINT" in value.message
+
+
+@pytest.mark.parametrize("number", [tile("16x16xi16"), "!pto.ptr<i32>", "!pto.tensor_view<4x4xi32>"])
+def test_every_value_of_a_group_is_what_its_operand_is(number: str) -> None:
+    view = "!pto.tensor_view<16x24xi32>"
+    text = (
+        f"func.func @f(%w: {view}, %x: {number}, %n: index) {{\n%g = pto.partition_view %w, offsets = "
+        f"[%n, %x], sizes = [%n, %n] : {view} -> !pto.partition_tensor_view<?x?xi32>\nreturn\n}}\n"
+    )
+    (found,) = [d for d in pto.verify(pto.parse(text)) if d.severity == "error"]
+    assert found.operand == "offsets" and "allowed: a scalar" in found.message
 
 
 def test_undeclared_instructions_are_named() -> None:
