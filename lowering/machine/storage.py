@@ -407,6 +407,11 @@ def regroup(words: Flat, width: int) -> UInt[Array, " _"]:
     return recast(words, np.dtype(f"u{width // 8}"))
 
 
+def _box(t: TileType) -> tuple[int, int]:
+    """The box of a tile; all rows are one box where boxes of rows follow each other, whole or not."""
+    return (t.rows, t.stored_box[1]) if t.layout == "NZ" else t.stored_box
+
+
 def to_logical(flat: Flat, t: TileType) -> Words:
     """Physical element order to [rows, cols]; packed elements are unpacked one per word."""
     if t.dtype.packed:
@@ -414,7 +419,7 @@ def to_logical(flat: Flat, t: TileType) -> Words:
     rows, cols = t.shape
     if not t.boxed:
         return flat.reshape(rows, cols) if t.layout == "ND" else flat.reshape(cols, rows).T
-    ir, ic = t.stored_box
+    ir, ic = _box(t)
     inner = (ir, ic) if t.slayout == SLayout.ROW_MAJOR else (ic, ir)
     outer = (rows // ir, cols // ic) if t.layout in ("ZN", "ZZ") else (cols // ic, rows // ir)
     boxes = flat.reshape(*outer, *inner)
@@ -429,7 +434,7 @@ def to_physical(words: Words, t: TileType) -> Flat:
     if not t.boxed:
         flat = words.reshape(-1) if t.layout == "ND" else words.T.reshape(-1)
     else:
-        ir, ic = t.stored_box
+        ir, ic = _box(t)
         boxes = words.reshape(rows // ir, ir, cols // ic, ic)
         outer = (0, 2) if t.layout in ("ZN", "ZZ") else (2, 0)
         inner = (1, 3) if t.slayout == SLayout.ROW_MAJOR else (3, 1)

@@ -261,7 +261,7 @@ def _operands(instruction: Instruction, bound: Bound, op: ir.Op) -> Iterator[Dia
             rule = "destination"
         else:
             continue
-        if operand.kind not in ("event", "handle"):
+        if operand.kind not in ("event", "handle") or rule != "type-given":
             yield Diagnostic("error", message, _place(value, op), instruction.name, name, rule)
     fresh = [o.name for o in instruction.destinations if o.role == "inout"]
     if fresh and op.results and not op.outs:

@@ -165,7 +165,8 @@ def test_scale_tiles_need_their_type_and_size() -> None:
         ("a_scale-type", "a_scale")
     }
     assert errors("tmatmul.mx", edited(types, "b_scale", rows=1, v_row=1), "a5") == {
-        ("scales-cover", "b_scale")
+        ("scales-cover", "b_scale"),
+        ("tile-boxes", "b_scale"),
     }
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import pto_jax as pto
 from pto_jax.interpreter import Scalar, TileRef
-from pto_jax.ir import BLayout, TileType
+from pto_jax.ir import BLayout, TileType, element_offset
 from pto_jax.lowering.bits import x64
 from pto_jax.lowering.machine import storage
 
@@ -153,3 +153,25 @@ def test_a_window_takes_the_parameter_words_of_its_columns() -> None:
         rows, cols, np.asarray(jax.vmap(run)(jnp.asarray(rows), jnp.asarray(cols))), strict=True
     ):
         np.testing.assert_array_equal(got, shifted[row : row + 2, col : col + 16])
+
+
+@pytest.mark.parametrize("rows", [1, 17, 33])
+@pytest.mark.parametrize("fractal", [512, 32])
+@pytest.mark.parametrize("dtype", ["ui8", "f32"])
+def test_rows_that_are_no_whole_boxes_have_their_place_in_memory(rows: int, fractal: int, dtype: str) -> None:
+    plain = f"!pto.tile_buf<vec, {rows}x64x{dtype}>"
+    nz = f"!pto.tile_buf<vec, {rows}x64x{dtype}, blayout=col_major, slayout=row_major, fractal={fractal}>"
+    program = pto.parse(
+        f"%a = arith.constant 0 : i64\n%d = pto.alloc_tile addr = %a : {nz}\n"
+        f"%e = pto.alloc_tile addr = %a : {plain}\npto.tmov ins(%s : {nz}) outs(%d : {nz})\n"
+        f"pto.tmov ins(%e : {plain}) outs(%f : {plain})\n"
+    )
+    kernel = pto.compile(program, profile="a5")
+    t = next(a.type for a in kernel.arguments if a.name == "s")
+    assert isinstance(t, TileType)
+    words = np.arange(rows * 64).reshape(rows, 64).astype(t.dtype.numpy)
+    line = np.zeros_like(words).reshape(-1)
+    for (r, c), word in np.ndenumerate(words):
+        line[element_offset(t, r, c)] = word
+    got = kernel(s=words, f=words)["f"].array
+    assert np.array_equal(np.asarray(got).reshape(-1), line)

@@ -199,6 +199,12 @@ def test_every_value_of_a_group_is_what_its_operand_is(number: str) -> None:
     assert found.operand == "offsets" and "allowed: a scalar" in found.message
 
 
+@pytest.mark.parametrize("given", [F32, "f32", "!pto.ptr<f32>", "!pto.async_event"])
+def test_a_handle_is_no_tile_number_or_pointer(check: Check, given: str) -> None:
+    found = check(f"pto.tpop(%t, %p : {F32}, {given}) {{split = 0}}")
+    assert [d.operand for d in found if d.severity == "error"] == ["pipe"]
+
+
 def test_undeclared_instructions_are_named() -> None:
     (found,) = check_op(Op("thashfind"), A5)
     assert found.rule == "supported" and "thashfind is not supported by this version" in found.message

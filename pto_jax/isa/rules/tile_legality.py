@@ -121,11 +121,13 @@ def _boxes(t: ir.TileType, profile: Profile) -> Iterator[str]:
             f"{t.cols} columns with boxes of {box_rows}x{box_cols}; allowed: a multiple of {box_cols}; "
             f"try: cols={cols} with v_col={t.cols}"
         )
+    # Other boxes than those of NZ would have elements behind the last byte of the tile.
+    inside = t.layout == "NZ" or t.rows % t.stored_box[0] == 0
     free = t.loc == ir.Loc.VEC or t.fractal == 32 or t.rows == 1 or t.compact != ir.Compact.NULL
-    if t.rows % box_rows and not free:
-        rows = -(-t.rows // box_rows) * box_rows
+    if t.rows % box_rows and not (free and inside):
+        rows, one = -(-t.rows // box_rows) * box_rows, "" if t.layout in ("ZN", "NN") else ", or 1"
         yield (
-            f"{t.rows} rows with boxes of {box_rows}x{box_cols}; allowed: a multiple of {box_rows}, or 1; "
+            f"{t.rows} rows with boxes of {box_rows}x{box_cols}; allowed: a multiple of {box_rows}{one}; "
             f"try: rows={rows} with v_row={t.rows}"
         )
 
