@@ -574,6 +574,9 @@ class _Reader(Reader):
         token = self.next()
         if token.kind == "number":
             number = number_of(token)
+            if number is None:
+                got = f"{self.place}:{token.line}: got the number {token.text!r}"
+                raise FileError(got, allowed="numbers of C++, as in 12, 0x1fu, 1.5f")
             return Expression(lambda scope: number)
         if token.kind == "text":
             text = text_of(token)

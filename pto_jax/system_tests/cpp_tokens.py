@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, cast
 
 from ..errors import FileError
+from ..text.cpp_tokens import WORD, digits
 from . import cpp_program
 from .cpp_program import SCALARS, CType
 
@@ -19,13 +20,7 @@ Kind: TypeAlias = Literal["name", "number", "text", "mark", "end"]
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|(\"(?:\\.|[^\"\\\n])*\")", re.DOTALL)
 
 
-_WORD = re.compile(
-    r"""(?P<name>[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*)
-    |(?P<number>0[xX][0-9A-Fa-f]+[uUlL]*|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[uUlLfF]*)
-    |(?P<text>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
-    |(?P<mark><<<|<<=|<<|\#\#|->|\+\+|--|&&|\|\||[-+*/%&|^=!<>]=|[^\s\w])""",
-    re.VERBOSE,
-)
+_WORD = re.compile(WORD, re.VERBOSE)
 
 
 _DEFINE = re.compile(r"^\s*#\s*define\s+(?P<name>\w+)(?P<parameters>\([^)]*\))?(?P<body>.*)$")
@@ -146,14 +141,10 @@ def text_of(token: Token) -> str:
     return str(ast.literal_eval(token.text))
 
 
-def number_of(token: Token) -> int | float:
-    """The value of a number."""
-    text = token.text.lower()
-    if text.startswith("0x"):
-        return int(text.rstrip("ul"), 16)
-    if text.endswith("f") or "." in text or "e" in text:
-        return float(text.rstrip("fl"))
-    return int(text.rstrip("ul"))
+def number_of(token: Token) -> int | float | None:
+    """The value of a number; None for what is no number of C++."""
+    number = digits(token.text)
+    return number if number is None else float(number[0]) if isinstance(number[0], str) else number[0]
 
 
 #: Words of declarations that say where something lives, which does not matter here.

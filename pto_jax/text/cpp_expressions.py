@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
@@ -12,7 +11,7 @@ from .. import ir
 from ..errors import with_article
 from ..isa.signless import on_signless
 from .cpp_names import members, plain
-from .cpp_tokens import MAX_DEPTH, Words
+from .cpp_tokens import MAX_DEPTH, Words, digits
 from .cpp_values import (
     BOOL,
     INT,
@@ -261,7 +260,6 @@ _COMPARISONS = frozenset({"==", "!=", "<", ">", "<=", ">="})
 _INTEGER = {"+": "addi", "-": "subi", "*": "muli", "/": "divsi", "%": "remsi"}
 _INTEGER |= {"|": "ori", "&": "andi", "^": "xori", "||": "ori", "&&": "andi"}
 _FLOAT = {"+": "addf", "-": "subf", "*": "mulf", "/": "divf"}
-_INTEGRAL = re.compile(r"(0[xX][0-9A-Fa-f]+|\d+)([uUlL]*)\Z")
 # Instructions by name: what functions of the C++ interface and loads are.
 _QUERIES = {"get_block_idx": "get_block_idx", "get_block_num": "get_block_num"}
 _QUERIES |= {"get_subblockid": "get_subblock_idx", "get_subblockdim": "get_subblock_num"}
@@ -371,7 +369,10 @@ class Expressions(Body):
             return Number(BOOL, self.result("arith.xori", ins, value.type, at=at))
         if text[:1].isdigit() or text[:1] == ".":
             words.take()
-            return literal(text)
+            number = digits(text)
+            if number is None:
+                words.fail(f"got the number '{text}'; allowed: numbers of C++, as in 12, 0x1fu, 1.5f", at)
+            return literal(*number)
         return self._postfix(self._name())
 
     def _negative(self, number: Number, at: int) -> Number:
@@ -495,15 +496,13 @@ class Expressions(Body):
         return Number(to, self.result("arith.index_cast", (value,), ir.ScalarType(to.dtype), at=at))
 
 
-def literal(text: str) -> Number:
-    """The scalar of a number in the text."""
-    whole = _INTEGRAL.match(text)
-    if whole is not None:
-        value = int(whole[1], 16) if whole[1][:2].lower() == "0x" else int(whole[1])
-        unsigned = "u" in whole[2].lower()
-        wide = "l" in whole[2].lower() or value >= 1 << (32 if unsigned else 31)
-        return Number(CType(ir.INDEX if wide else ir.I32, unsigned), number=value)
-    return Number(CType(ir.F32), number=rounded(text.rstrip("fFlL")))
+def literal(value: int | str, suffix: str) -> Number:
+    """The scalar of a number in the text: its value where it is whole, else its digits."""
+    if isinstance(value, str):
+        return Number(CType(ir.F32), number=rounded(value))
+    unsigned = "u" in suffix.lower()
+    wide = "l" in suffix.lower() or value >= 1 << (32 if unsigned else 31)
+    return Number(CType(ir.INDEX if wide else ir.I32, unsigned), number=value)
 
 
 def _common_type(a: CType, b: CType) -> CType:

@@ -14,6 +14,9 @@ WORD = r"""(?P<name>[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*)
     |(?P<number>0[xX][0-9A-Fa-f]+[uUlL]*|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[uUlLfF]*)
     |(?P<text>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
     |(?P<mark><<<|<<=|<<|\#\#|->|\+\+|--|&&|\|\||[-+*/%&|^=!<>]=|[^\s\w])"""
+#: What a number is: its digits, whole or with a fraction, and its suffix.
+_WHOLE = re.compile(r"(0[xX][0-9A-Fa-f]+|0[0-7]*|[1-9]\d*)([uU]?(?:ll|LL|[lL])?|(?:ll|LL|[lL])[uU])\Z")
+_FRACTION = re.compile(r"((?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+)([fFlL]?)\Z")
 _TOKEN = re.compile(
     r"(?P<comment>//[^\n]*|/\*(?:.|\n)*?\*/)|(?P<line>^[ \t]*\#(?:[^\n\\/]|\\\n|\\|/(?![/*]))*)|" + WORD,
     re.VERBOSE | re.MULTILINE,
@@ -22,6 +25,20 @@ _TOKEN = re.compile(
 _NAMES = re.compile(rf"//\s*pto:((?:\s*{VALUE_NAME},?)+)\s*\Z", re.ASCII)
 #: Statements may nest regions and expressions no deeper.
 MAX_DEPTH = 64
+
+
+def digits(text: str) -> tuple[int | str, str] | None:
+    """The value of a whole number, or the digits of another one, and its suffix; None where it is none.
+
+    >>> digits("0x10uL"), digits("017"), digits("1.5f"), digits("1.5u")
+    ((16, 'uL'), (15, ''), ('1.5', 'f'), None)
+    """
+    whole = _WHOLE.match(text)
+    if whole is not None:
+        octal = whole[1][:1] == "0" and whole[1].isdigit()
+        return int(whole[1], 8 if octal else 0), whole[2]
+    fraction = _FRACTION.match(text)
+    return None if fraction is None else (fraction[1], fraction[2])
 
 
 class Words(Source):

@@ -116,8 +116,10 @@ def rounded(text: str) -> float:
         near: float = struct.unpack("<f", struct.pack("<f", float(text)))[0]
     except OverflowError:
         return float("inf")
+    if near in (float("inf"), 0.0):
+        return near
     exact, double = Fraction(text), Fraction(float(text))
-    if exact == double or near in (float("inf"), 0.0):
+    if exact == double:
         return near
     # Double precision may be half way between two numbers where the text is not.
     bits = struct.unpack("<i", struct.pack("<f", near))[0]

@@ -142,6 +142,13 @@ def test_constants_are_rounded_once_and_keep_their_names() -> None:
     # Half way between two numbers in double precision, but not in the text.
     assert rounded("1.00000005960464477540") == float(np.float32(1) + np.spacing(np.float32(1)))
     assert rounded("1.00000005960464477539") == 1.0
+    assert rounded("1e400") == float("inf") and rounded("1e-400") == 0
+
+
+@pytest.mark.parametrize(("text", "value"), [("017", 15), ("0x1fU", 31), ("12", 12), ("00", 0)])
+def test_whole_numbers_are_those_of_the_language(text: str, value: int) -> None:
+    program = read(f"int32_t v9 = v5 + {text};")
+    assert [op.attrs["value"] for op in program.walk() if op.name == "arith.constant"] == [value]
 
 
 def test_a_carried_scalar_is_an_iteration_argument() -> None:
@@ -371,6 +378,8 @@ REFUSED: dict[str, str] = {
     "TWHAT(v4);": "got the unknown intrinsic 'TWHAT'",
     "v4 = v90;": "got an assignment to 'v4', which has a value already",
     "v77 = v90;": "got the statement 'v77 = v90', a form that is not read",
+    "float v9 = 1.5u;": "got the number '1.5u'; allowed: numbers of C",
+    "int64_t v9 = 08;": "got the number '08'; allowed: numbers of C",
     "int64_t v9 = v77;": "got 'v77', which is not defined here",
     "int64_t v9 = v4 << v90;": "got '<<'; allowed: ';'",
     "goto end;": "got the statement 'goto end', a form that is not read",
