@@ -10,7 +10,7 @@ from ..analysis import entries, provenance
 from ..analysis.facts import Entered, FunctionFacts, OperandFacts, solve
 from ..analysis.resolve import ResolvedProgram, resolve, with_entry
 from ..errors import Span
-from ..ir import DType, Function, Loc, Op, Pipe, Program, Region, TileType, Value
+from ..ir import DType, Function, Loc, Op, Pipe, Program, Region, ScalarType, TileType, Value
 from ..isa import effects, traits
 from . import vfsim
 from .cce_stub import CONTROL
@@ -235,9 +235,10 @@ def cost(
     cost_model = model_called(model, selected)
     program = with_entry(program)
     function = entries.select_entry(program, entry)
-    unknown = sorted(set(arguments or ()) - {value.name for value in function.args})
+    scalars = [value.name for value in function.args if isinstance(value.type, ScalarType)]
+    unknown = sorted(set(arguments or ()) - set(scalars))
     if unknown:
-        names = ", ".join(value.name for value in function.args) or "none"
+        names = ", ".join(scalars) or "no scalar arguments"
         raise errors.ArgumentError(f"@{function.name}: got the argument {', '.join(unknown)}", allowed=names)
     walk = _Walk(resolve(program, selected), cost_model, selected)
     lines = walk.function(function, Entered(tuple((arguments or {}).items())), 1, ())
