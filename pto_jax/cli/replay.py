@@ -96,7 +96,9 @@ def add_emit(command: Adder) -> None:
         choices=("auto", "manual"),
         help="also C++ for the CPU simulator; manual: with addresses and synchronisation",
     )
-    where.add_argument("--vectors", metavar="DIR", help="also every executed instruction as a test vector")
+    where.add_argument(
+        "--vectors", metavar="DIR", help="also executed instructions as test vectors (with --profile)"
+    )
 
 
 def _emit(args: argparse.Namespace) -> int:
@@ -106,6 +108,9 @@ def _emit(args: argparse.Namespace) -> int:
         raise ArgumentError(f"--inputs: got {len(args.files)} files", allowed="one FILE")
     if args.files and (args.preset or args.form == "kernel"):
         raise ArgumentError("got FILEs with --preset or --form kernel", allowed="either")
+    if args.vectors and args.profile is None:
+        got = "got --vectors without --profile: vectors do not say theirs, and conformance takes one for all"
+        raise ArgumentError(got, fix="--profile cpu_sim")
     for name in ("start", "seed"):
         if getattr(args, name) < 0:
             raise ArgumentError(f"--{name}: got {getattr(args, name)}", allowed="0 or more")
