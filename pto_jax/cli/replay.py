@@ -3,8 +3,10 @@
 import argparse
 import math
 import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, PtoError
 from ..files.terminal import one_line
 from ..profiles import PROFILE_NAMES
 from .options import Adder, add_examples, flag, of_command
@@ -34,24 +36,43 @@ def add(command: Adder) -> None:
 
 def _replay(args: argparse.Namespace) -> int:
     from ..devices.machines import DUT_TIMEOUT
-    from ..errors import ArgumentError
     from ..failures.folder import read_folders, replay
 
     timeout = DUT_TIMEOUT if args.dut_timeout is None else args.dut_timeout
     if not timeout > 0:
         raise ArgumentError(f"--dut-timeout: got {timeout}", allowed="more than 0")
-    status = 0
-    for folder in read_folders(args.folder):
+
+    def judged(folder: Path) -> int:
         result = replay(folder, args.against, args.tested, args.original, timeout, args.trust)
         for machine in result.withheld:
-            print(
-                f"pto-jax replay: error: {folder}: not executed: {one_line(machine)}; allow it with --trust, "
-                "or name a machine with --tested or --against",
-                file=sys.stderr,
-            )
+            _withheld(args, folder, machine)
         print(result.text, file=sys.stderr if result.verdict == "refused" else sys.stdout)
-        status = max(status, 2 if result.withheld else _STATUS[result.verdict])
+        return 2 if result.withheld else _STATUS[result.verdict]
+
+    return _each(args, read_folders(args.folder), judged)
+
+
+def _each(args: argparse.Namespace, folders: Sequence[Path], judged: Callable[[Path], int]) -> int:
+    """The worst status of some folders; one that is damaged is told, and the others follow."""
+    status = 0
+    for folder in folders:
+        try:
+            status = max(status, judged(folder))
+        except ArgumentError:
+            raise
+        except PtoError as error:
+            text = one_line(str(error).partition("\n")[0])
+            print(f"pto-jax {args.name}: error: {text}", file=sys.stderr)
+            status = 2
     return status
+
+
+def _withheld(args: argparse.Namespace, folder: Path, machine: str) -> None:
+    print(
+        f"pto-jax {args.name}: error: {folder}: not executed: {one_line(machine)}; allow it with --trust, or "
+        "name a machine with --tested or --against",
+        file=sys.stderr,
+    )
 
 
 def add_emit(command: Adder) -> None:
@@ -122,7 +143,7 @@ def _emit(args: argparse.Namespace) -> int:
     return report.status
 
 
-_SHRINK_STATUS = {"smaller": 0, "as small": 0, "gone": 1, "withheld": 2}
+_SHRINK_STATUS = {"smaller": 0, "as small": 0, "gone": 1, "different": 1, "withheld": 2}
 
 
 def add_shrink(command: Adder) -> None:
@@ -145,14 +166,13 @@ def add_shrink(command: Adder) -> None:
 
 
 def _shrink(args: argparse.Namespace) -> int:
-    from ..errors import ArgumentError
     from ..failures.folder import read_folders, shrink_folder
 
     for name in ("calls", "seconds", "dut_timeout"):
         if (value := getattr(args, name)) is not None and not value > 0:
             raise ArgumentError(f"--{name.replace('_', '-')}: got {value:g}", allowed="more than 0")
-    status = 0
-    for folder in read_folders(args.folder):
+
+    def judged(folder: Path) -> int:
         result = shrink_folder(
             folder,
             args.calls,
@@ -163,12 +183,9 @@ def _shrink(args: argparse.Namespace) -> int:
             timeout=args.dut_timeout,
         )
         if result.verdict == "withheld":
-            print(
-                f"pto-jax shrink: error: {folder}: not executed: {one_line(result.text)}; allow it with "
-                "--trust, or name a machine with --tested or --against",
-                file=sys.stderr,
-            )
+            _withheld(args, folder, result.text)
         else:
             print(f"{folder}: {result.verdict}: {result.text}")
-        status = max(status, _SHRINK_STATUS[result.verdict])
-    return status
+        return _SHRINK_STATUS[result.verdict]
+
+    return _each(args, read_folders(args.folder), judged)
