@@ -240,6 +240,16 @@ def test_new_warnings_are_shown(commands: Any, tmp_path: Path) -> None:
     assert any("nothing orders it after" in warning for warning in program["warnings"])
 
 
+def test_nothing_compared_is_no_success(commands: Any, folders: Path) -> None:
+    for folder in ("none", "other"):
+        Path(folder).mkdir()
+        Path(folder, "k.pto").write_text("nonsense {")
+    assert commands("diff", "--corpus", "none", "other", "--junit", "out.xml") == 1
+    assert "no program was compared" in commands.err and "1 programs: 1 skipped" in commands.out
+    suite = ElementTree.parse("out.xml").getroot()[0]
+    assert (suite.get("failures"), suite.get("skipped")) == ("1", "1")
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux lists children there")
 def test_a_comparison_that_is_ended_leaves_no_processes(folders: Path) -> None:
