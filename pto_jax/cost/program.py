@@ -210,6 +210,16 @@ def _row(line: CostLine, model: str) -> tuple[str, ...]:
 _PLACES = {loc: loc.name.capitalize() for loc in Loc}
 
 
+def require_numbers(arguments: object) -> None:
+    """ArgumentError for what is not whole numbers by the names of arguments."""
+    if arguments is not None and not isinstance(arguments, Mapping):
+        got, fix = f"arguments: got {errors.one_of(arguments)}", 'arguments={"rows": 200}'
+        raise errors.ArgumentError(got, allowed="numbers by the names of arguments", fix=fix)
+    for name, value in (arguments or {}).items():
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise errors.ArgumentError(f"argument {name}: got {value!r}", allowed="an integer")
+
+
 def cost(
     program: Program,
     profile: str | profiles.Profile | None = None,
@@ -231,6 +241,7 @@ def cost(
     >>> report.serial, report.model
     (2575, 'doc_formula')
     """
+    require_numbers(arguments)
     selected = api.resolve_profile(program, profile)
     cost_model = model_called(model, selected)
     program = with_entry(program)
