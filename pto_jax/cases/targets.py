@@ -30,6 +30,7 @@ from ..analysis.resolve import resolve
 from ..analysis.roots import is_as_written
 from ..errors import DeadlockError, Diagnostic, NotExecutableError, PtoError, UndefinedDataError
 from ..extension import load_from_environment
+from ..files.terminal import uninterrupted
 from ..generate.programs import GENERATED, Case
 from ..generate.state import Input
 from ..ir import (
@@ -472,7 +473,7 @@ def _started(oracle: Oracle) -> tuple[Connection, BaseProcess]:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(oracle, theirs), daemon=True)
-    with _other_hash_seed():
+    with _other_hash_seed(), uninterrupted():
         process.start()
     theirs.close()
     return ours, process

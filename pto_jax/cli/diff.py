@@ -23,6 +23,8 @@ from . import rank_options
 from .options import DiffOptions
 
 _KINDS: dict[str, Kind] = {"different": "failure", "rejected": "failure", "skipped": "skipped"}
+#: What is no success of a comparison.
+_NOTHING = "no program was compared"
 
 
 def diff_corpus(options: DiffOptions) -> bool:
@@ -58,12 +60,21 @@ def diff_corpus(options: DiffOptions) -> bool:
         jobs, more = pairs(Path(options.before), Path(str(options.after)))
         workers = options.workers or len(os.sched_getaffinity(0))
         verdicts = compare_all(jobs, how, workers, report)
+    return _told(options, verdicts, more)
+
+
+def _told(options: DiffOptions, verdicts: Sequence[Verdict], more: Sequence[str]) -> bool:
+    """Print and write the verdicts; whether some programs were compared and none differs."""
     _print(verdicts, more)
     if options.json:
         write_text(options.json, json.dumps(_report(options, verdicts, more), indent=1) + "\n")
+    tests = [_test(v) for v in verdicts]
+    if all(v.kind == "skipped" for v in verdicts):
+        print(f"pto-jax diff: error: {_NOTHING}", file=sys.stderr)
+        tests.append(JunitCase(_NOTHING, "failure", _NOTHING))
     if options.junit:
-        write_junit(options.junit, "pto-jax diff", [_test(v) for v in verdicts])
-    return not any(v.is_failure for v in verdicts)
+        write_junit(options.junit, "pto-jax diff", tests)
+    return all(t.kind in ("passed", "skipped") for t in tests)
 
 
 def _check(options: DiffOptions) -> None:

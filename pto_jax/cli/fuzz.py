@@ -21,6 +21,8 @@ from .rank_options import add_windows
 
 #: The interrupt key ended the command.
 _INTERRUPTED = 130
+#: What --known cannot do where nothing says which instruction is at fault.
+_UNTOLD = "pto-jax fuzz: warning: without shrinking all wrong values of a result are one group for --known"
 #: Most worker processes when nothing is said.
 _WORKERS = 8
 _EXAMPLES = """\
@@ -143,8 +145,8 @@ def add(command: Adder) -> None:
         "--dut-server", metavar="CMD", help="test a command line that answers case after case"
     )
     executors.add_argument("--help-dut", action=contract.Help, help="the contract of a device under test")
-    for name in ("--dut-timeout", "--case-timeout"):
-        executors.add_argument(name, type=float, default=60.0, metavar="S", help="default: 60 seconds")
+    for name, seconds in (("--dut-timeout", None), ("--case-timeout", 60.0)):
+        executors.add_argument(name, type=float, default=seconds, metavar="S", help="default: 60 seconds")
     flag(executors, "--lockstep", "many programs at once, made as arrays")
     where = sub.add_argument_group("execution")
     where.add_argument(
@@ -254,6 +256,8 @@ def _fuzz(args: argparse.Namespace) -> int:
     _check_folder(plan.failures)
     store = _store(args)
     causes = read_known(args.known) if args.known else frozenset()
+    if causes and not (plan.shrink_calls and plan.shrink_seconds):
+        print(_UNTOLD, file=sys.stderr)
     setup = campaign.Setup(
         plan,
         store,
@@ -278,11 +282,11 @@ def _fuzz(args: argparse.Namespace) -> int:
             print(f"rate: {result.rate:.1f} cases/s")
         if args.junit:
             write_junit(args.junit, "pto-jax fuzz", junit_cases(result.store, causes, args.min_compared))
+        if result.ended == campaign.INTERRUPTED:
+            return _INTERRUPTED
         few = too_few(result.store, args.min_compared)
         if few:
             print(f"pto-jax fuzz: error: {few}", file=sys.stderr)
-    if result.ended == campaign.INTERRUPTED:
-        return _INTERRUPTED
     return int(result.failures > 0 or result.rejected or bool(few))
 
 
@@ -341,10 +345,8 @@ def _check_numbers(args: argparse.Namespace) -> None:
     if args.minutes is not None and not args.minutes > 0:
         raise ArgumentError(f"--minutes: got {args.minutes:g}", allowed="more than 0")
     for name in ("case_timeout", "dut_timeout"):
-        if not getattr(args, name) > 0:
-            raise ArgumentError(
-                f"--{name.replace('_', '-')}: got {getattr(args, name):g}", allowed="more than 0 seconds"
-            )
+        if (seconds := getattr(args, name)) is not None and not seconds > 0:
+            raise ArgumentError(f"--{name.replace('_', '-')}: got {seconds:g}", allowed="more than 0 seconds")
     for name in ("seed", "start", "count"):
         if (getattr(args, name) or 0) >= 1 << 62:
             raise ArgumentError(f"--{name}: got {getattr(args, name)}", allowed="less than 2**62")

@@ -17,7 +17,7 @@ from ..campaign import exhaustive
 from ..campaign.fuzz.focus import Focus, generated_micro
 from ..campaign.fuzz.plan import Plan, form_of, in_lockstep, seconds_of
 from ..cases.identity import is_device
-from ..devices.machines import machine
+from ..devices.machines import DUT_TIMEOUT, machine
 from ..errors import ArgumentError, FileError
 from ..generate.options import IN_TURN, PRESETS
 from ..generate.programs import Ranks
@@ -46,6 +46,7 @@ def plan_of(args: argparse.Namespace) -> Plan:
     if lockstep and args.grid:
         raise ArgumentError("got --grid with --lockstep, whose programs run on one block", allowed="either")
     reference, tested = machines_of(args, lockstep)
+    _check_devices(args, reference, tested)
     plan = of_command(
         Plan,
         args,
@@ -59,6 +60,7 @@ def plan_of(args: argparse.Namespace) -> Plan:
         ranks=_ranks(args, bool(programs)),
         failures=args.failures or None,
         shrink_seconds=seconds_of(args.shrink_seconds, tested),
+        dut_timeout=args.dut_timeout or Plan.dut_timeout,
         form=form_of(args.form, tested, lockstep or bool(programs)),
     )
     result = in_lockstep(plan) if lockstep else plan
@@ -94,6 +96,18 @@ def _check_goal(args: argparse.Namespace, focus: Focus, programs: bool) -> None:
             f"got {focus} with --goal, whose targets are instructions, types, layouts and regions",
             allowed="--values, --weight",
         )
+
+
+def _check_devices(args: argparse.Namespace, *machines: str) -> None:
+    """Raise ArgumentError for options of devices where there are none."""
+    if args.dut_timeout is not None and not any(map(is_device, machines)):
+        raise ArgumentError(
+            f"got --dut-timeout with {' and '.join(machines)}, no devices",
+            allowed="with --dut, --dut-server or a python: executor",
+            fix="--case-timeout S",
+        )
+    if args.trust and not args.resume:
+        raise ArgumentError("got --trust without --resume", allowed="where a store names the device")
 
 
 def _is_plain(args: argparse.Namespace) -> bool:
@@ -219,7 +233,8 @@ def fuzz_exhaustive(args: argparse.Namespace) -> int:
     focus = Focus(only=_named(args.only), dtypes=_named(args.dtypes))
     profiles = [PROFILES[name] for name in dict.fromkeys(args.profile or PROFILE_NAMES)]
     rows = list(exhaustive.rows(profiles, focus.only, focus.dtypes))
-    machines = machine(against), machine(tested, args.dut_timeout)
+    _check_devices(args, against, tested)
+    machines = machine(against), machine(tested, args.dut_timeout or DUT_TIMEOUT)
     results = []
     try:
         for result in exhaustive.run(rows, *machines, device=tested):

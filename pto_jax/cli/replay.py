@@ -3,8 +3,10 @@
 import argparse
 import math
 import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, PtoError
 from ..files.terminal import one_line
 from ..profiles import PROFILE_NAMES
 from .options import Adder, add_examples, flag, of_command
@@ -34,24 +36,43 @@ def add(command: Adder) -> None:
 
 def _replay(args: argparse.Namespace) -> int:
     from ..devices.machines import DUT_TIMEOUT
-    from ..errors import ArgumentError
     from ..failures.folder import read_folders, replay
 
     timeout = DUT_TIMEOUT if args.dut_timeout is None else args.dut_timeout
     if not timeout > 0:
         raise ArgumentError(f"--dut-timeout: got {timeout}", allowed="more than 0")
-    status = 0
-    for folder in read_folders(args.folder):
+
+    def judged(folder: Path) -> int:
         result = replay(folder, args.against, args.tested, args.original, timeout, args.trust)
         for machine in result.withheld:
-            print(
-                f"pto-jax replay: error: {folder}: not executed: {one_line(machine)}; allow it with --trust, "
-                "or name a machine with --tested or --against",
-                file=sys.stderr,
-            )
+            _withheld(args, folder, machine)
         print(result.text, file=sys.stderr if result.verdict == "refused" else sys.stdout)
-        status = max(status, 2 if result.withheld else _STATUS[result.verdict])
+        return 2 if result.withheld else _STATUS[result.verdict]
+
+    return _each(args, read_folders(args.folder), judged)
+
+
+def _each(args: argparse.Namespace, folders: Sequence[Path], judged: Callable[[Path], int]) -> int:
+    """The worst status of some folders; one that is damaged is told, and the others follow."""
+    status = 0
+    for folder in folders:
+        try:
+            status = max(status, judged(folder))
+        except ArgumentError:
+            raise
+        except PtoError as error:
+            text = one_line(str(error).partition("\n")[0])
+            print(f"pto-jax {args.name}: error: {text}", file=sys.stderr)
+            status = 2
     return status
+
+
+def _withheld(args: argparse.Namespace, folder: Path, machine: str) -> None:
+    print(
+        f"pto-jax {args.name}: error: {folder}: not executed: {one_line(machine)}; allow it with --trust, or "
+        "name a machine with --tested or --against",
+        file=sys.stderr,
+    )
 
 
 def add_emit(command: Adder) -> None:
@@ -96,7 +117,9 @@ def add_emit(command: Adder) -> None:
         choices=("auto", "manual"),
         help="also C++ for the CPU simulator; manual: with addresses and synchronisation",
     )
-    where.add_argument("--vectors", metavar="DIR", help="also every executed instruction as a test vector")
+    where.add_argument(
+        "--vectors", metavar="DIR", help="also executed instructions as test vectors (with --profile)"
+    )
 
 
 def _emit(args: argparse.Namespace) -> int:
@@ -106,6 +129,9 @@ def _emit(args: argparse.Namespace) -> int:
         raise ArgumentError(f"--inputs: got {len(args.files)} files", allowed="one FILE")
     if args.files and (args.preset or args.form == "kernel"):
         raise ArgumentError("got FILEs with --preset or --form kernel", allowed="either")
+    if args.vectors and args.profile is None:
+        got = "got --vectors without --profile: vectors do not say theirs, and conformance takes one for all"
+        raise ArgumentError(got, fix="--profile cpu_sim")
     for name in ("start", "seed"):
         if getattr(args, name) < 0:
             raise ArgumentError(f"--{name}: got {getattr(args, name)}", allowed="0 or more")
@@ -117,7 +143,7 @@ def _emit(args: argparse.Namespace) -> int:
     return report.status
 
 
-_SHRINK_STATUS = {"smaller": 0, "as small": 0, "gone": 1, "withheld": 2}
+_SHRINK_STATUS = {"smaller": 0, "as small": 0, "gone": 1, "different": 1, "withheld": 2}
 
 
 def add_shrink(command: Adder) -> None:
@@ -140,14 +166,13 @@ def add_shrink(command: Adder) -> None:
 
 
 def _shrink(args: argparse.Namespace) -> int:
-    from ..errors import ArgumentError
     from ..failures.folder import read_folders, shrink_folder
 
     for name in ("calls", "seconds", "dut_timeout"):
         if (value := getattr(args, name)) is not None and not value > 0:
             raise ArgumentError(f"--{name.replace('_', '-')}: got {value:g}", allowed="more than 0")
-    status = 0
-    for folder in read_folders(args.folder):
+
+    def judged(folder: Path) -> int:
         result = shrink_folder(
             folder,
             args.calls,
@@ -158,12 +183,9 @@ def _shrink(args: argparse.Namespace) -> int:
             timeout=args.dut_timeout,
         )
         if result.verdict == "withheld":
-            print(
-                f"pto-jax shrink: error: {folder}: not executed: {one_line(result.text)}; allow it with "
-                "--trust, or name a machine with --tested or --against",
-                file=sys.stderr,
-            )
+            _withheld(args, folder, result.text)
         else:
             print(f"{folder}: {result.verdict}: {result.text}")
-        status = max(status, _SHRINK_STATUS[result.verdict])
-    return status
+        return _SHRINK_STATUS[result.verdict]
+
+    return _each(args, read_folders(args.folder), judged)

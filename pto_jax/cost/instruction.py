@@ -40,7 +40,7 @@ def model_called(name: str | None, profile: profiles.Profile | None = None) -> M
     if name is None:
         fitting = (m for m in MODELS.values() if profile is not None and profile.name in m.profiles)
         return next(fitting, doc_formula.MODEL)
-    model = MODELS.get(name)
+    model = MODELS.get(name) if isinstance(name, str) else None
     if model is None:
         raise errors.ArgumentError(f"unknown cost model {name!r}", allowed=", ".join(MODELS))
     return model

@@ -10,7 +10,7 @@ from ..analysis import entries, provenance
 from ..analysis.facts import Entered, FunctionFacts, OperandFacts, solve
 from ..analysis.resolve import ResolvedProgram, resolve, with_entry
 from ..errors import Span
-from ..ir import DType, Function, Loc, Op, Pipe, Program, Region, TileType, Value
+from ..ir import DType, Function, Loc, Op, Pipe, Program, Region, ScalarType, TileType, Value
 from ..isa import effects, traits
 from . import vfsim
 from .cce_stub import CONTROL
@@ -210,6 +210,16 @@ def _row(line: CostLine, model: str) -> tuple[str, ...]:
 _PLACES = {loc: loc.name.capitalize() for loc in Loc}
 
 
+def require_numbers(arguments: object) -> None:
+    """ArgumentError for what is not whole numbers by the names of arguments."""
+    if arguments is not None and not isinstance(arguments, Mapping):
+        got, fix = f"arguments: got {errors.one_of(arguments)}", 'arguments={"rows": 200}'
+        raise errors.ArgumentError(got, allowed="numbers by the names of arguments", fix=fix)
+    for name, value in (arguments or {}).items():
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise errors.ArgumentError(f"argument {name}: got {value!r}", allowed="an integer")
+
+
 def cost(
     program: Program,
     profile: str | profiles.Profile | None = None,
@@ -231,13 +241,15 @@ def cost(
     >>> report.serial, report.model
     (2575, 'doc_formula')
     """
+    require_numbers(arguments)
     selected = api.resolve_profile(program, profile)
     cost_model = model_called(model, selected)
     program = with_entry(program)
     function = entries.select_entry(program, entry)
-    unknown = sorted(set(arguments or ()) - {value.name for value in function.args})
+    scalars = [value.name for value in function.args if isinstance(value.type, ScalarType)]
+    unknown = sorted(set(arguments or ()) - set(scalars))
     if unknown:
-        names = ", ".join(value.name for value in function.args) or "none"
+        names = ", ".join(scalars) or "no scalar arguments"
         raise errors.ArgumentError(f"@{function.name}: got the argument {', '.join(unknown)}", allowed=names)
     walk = _Walk(resolve(program, selected), cost_model, selected)
     lines = walk.function(function, Entered(tuple((arguments or {}).items())), 1, ())

@@ -228,7 +228,7 @@ class Conversation:
     def exactly(self, count: int) -> bytes:
         """The next ``count`` bytes. Raises Gone."""
         while len(self._received) < count:
-            self._wait()
+            self._wait(f"only {len(self._received)} of the {count} bytes asked for")
         taken = bytes(self._received[:count])
         del self._received[:count]
         return taken
@@ -268,11 +268,14 @@ class Conversation:
             self._process.wait(_ENDING)
         self._finalizer()
 
-    def _wait(self) -> None:
-        """Write and read what is possible; Gone where the process has ended or the time is over."""
+    def _wait(self, said: str = "no answer") -> None:
+        """Write and read what is possible; Gone where the process has ended or the time is over.
+
+        ``said`` is what there is of an answer.
+        """
         left = self._deadline - time.monotonic()
         if left <= 0:
-            raise self._ended(f"no answer within {self._timeout:g} s; stopped", None)
+            raise self._ended(f"{said} within {self._timeout:g} s; stopped", None)
         for key, _ in self._selector.select(left):
             if key.fileobj is self._stdin:
                 self._write()
@@ -439,6 +442,8 @@ class Server:
         #: Processes that ended without an answer, as long as there was none; None afterwards.
         self._fruitless: int | None = 0
         self.must_start = must_start
+        #: The case that the process answered last with results.
+        self._before: Request | None = None
         #: What is sent and has no answer, and answers that nobody has taken.
         self._waiting = deque[Request]()
         self._ready = deque[Run | Exception]()
@@ -519,7 +524,13 @@ class Server:
     def _end(self) -> None:
         if self._process is not None:
             self._process.end()
-            self._process = None
+            self._process = self._before = None
+
+    def _doubt(self) -> str:
+        """What else an answer in a wrong form may come from."""
+        if self._before is None:
+            return ""
+        return f"; or the answer before had fewer than the {self._before.size} bytes asked for"
 
     def _answer(self, process: Conversation, asked: Request) -> Run | Exception:
         try:
@@ -530,15 +541,15 @@ class Server:
                 run = asked.run(process.exactly(asked.size))
                 if process.rest and not self._waiting:
                     # Where a case is waiting, they are the beginning of a wrong answer to that.
-                    more = f"{process.rest} bytes more than the {asked.size} asked for"
-                    raise process.gone(f"answered with {more}")
+                    raise process.gone(f"answered with more than the {asked.size} bytes asked for")
+                self._before = asked
                 return replace(run, log=process.said())
             if word == DECLINES:
                 return declined(reason)
             if word == FAILED:
                 return failed(f"the device says: {reason or 'failed'}", process.said())
             allowed = f"allowed: {OK}, {DECLINES} REASON, {FAILED} REASON"
-            raise process.gone(f"answered {f'{word} {reason}'.strip()[:80]!r}; {allowed}")
+            raise process.gone(f"answered {f'{word} {reason}'.strip()[:80]!r}; {allowed}{self._doubt()}")
         except Gone as gone:
             self._end()
             self._check_usable(str(gone))

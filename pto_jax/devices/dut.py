@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from typing import IO
 
 from ..cases.targets import Run
 from ..errors import ArgumentError, DeviceError, Diagnostic, NotExecutableError
@@ -142,8 +143,7 @@ def execute(
 
     The command is the head of a process group of its own, none of which is left when this returns.
     """
-    error_file = folder / "stderr.txt"
-    with error_file.open("wb") as errors:
+    with (folder / "stderr.txt").open("w+b") as errors:
         try:
             process = subprocess.Popen(
                 dying_with_us(words),
@@ -165,7 +165,8 @@ def execute(
             except subprocess.TimeoutExpired:
                 hung = True
         status = process.wait()
-    output = _end_of(error_file)
+        # The command may have removed the folder.
+        output = _end_of(errors)
     return Ended(None if hung else status, last_lines(output[-_TAIL_BYTES:]), limit, plain(output))
 
 
@@ -179,10 +180,9 @@ def _group(leader: int) -> Iterator[None]:
             os.killpg(leader, signal.SIGKILL)
 
 
-def _end_of(path: Path) -> bytes:
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - OUTPUT_BYTES))
-        return file.read()
+def _end_of(file: IO[bytes]) -> bytes:
+    file.seek(max(0, file.seek(0, os.SEEK_END) - OUTPUT_BYTES))
+    return file.read()
 
 
 def declined(reason: str) -> NotExecutableError:
@@ -249,7 +249,7 @@ class Command:
         """
         if case.grid > 1 and not self._template.used & {"grid", "folder"}:
             raise declined(f"{case.grid} blocks; the command has neither {{grid}} nor {{folder}}")
-        with tempfile.TemporaryDirectory(prefix="pto-jax-dut-") as path:
+        with tempfile.TemporaryDirectory(prefix="pto-jax-dut-", ignore_cleanup_errors=True) as path:
             folder = Path(path)
             write_case(folder, case)
             values = {

@@ -487,11 +487,12 @@ def _program(case: Case, instruction: str) -> list[str]:
 class Further:
     """What became of a failure: its folder is replaced where it is ``smaller``, or ``as small`` but examined.
 
-    ``gone``: it does not show any more; ``withheld``: a machine was not executed, because only the folder
-    names it. Then the folder stays as it is.
+    ``gone``: it does not show any more; ``different``: it fails in another way than the folder says, as with
+    a device that does not start; ``withheld``: a machine was not executed, because only the folder names it.
+    Then the folder stays as it is.
     """
 
-    verdict: Literal["smaller", "as small", "gone", "withheld"]
+    verdict: Literal["smaller", "as small", "gone", "different", "withheld"]
     text: str
 
 
@@ -519,9 +520,12 @@ def shrink_folder(
     first, second = (machine(name, timeout) for name in names)
     form = kernels.form_for(failure.case, *names)
     machines = search.Machines(first, second, time.monotonic() + seconds, calls, form=form)
+    finding = machines.run(failure.case)
+    verdict = _verdict(finding, report["kind"], report["signature"])
+    if verdict != "reproduced":
+        said = f"{finding.outcome.kind}: {finding.outcome.message}".rstrip(": ")
+        return Further("different" if verdict == "different" else "gone", said)
     blame = reduce.blamed(machines, failure.case)
-    if not blame.finding.outcome.is_failure:
-        return Further("gone", f"{blame.finding.outcome.kind}: {blame.finding.outcome.message}".rstrip(": "))
     result = reduce.reduced(machines, blame)
     variants = varied(machines, result.finding)
     about = About(blame.instruction or report["instruction"], report["cause"], *names, variants)

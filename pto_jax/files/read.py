@@ -59,11 +59,16 @@ def read_text(path: str | Path, most: int = MAX_TEXT, *, regular: bool = False) 
         raise FileError(got, allowed="text in UTF-8" if marked else "", fix=fix) from None
 
 
+def require_name(path: object) -> None:
+    """ArgumentError for what names no file."""
+    if not isinstance(path, str | os.PathLike):
+        raise ArgumentError(f"path: got {one_of(path)}", allowed="the name of a file")
+
+
 @contextmanager
 def opened(path: str | Path, *, regular: bool = False) -> Iterator[IO[bytes]]:
     """A file that is open for reading; whatever goes wrong with it is a FileError."""
-    if not isinstance(path, str | os.PathLike):
-        raise ArgumentError(f"path: got {one_of(path)}", allowed="the name of a file")
+    require_name(path)
     try:
         if regular and not stat.S_ISREG(Path(path).stat().st_mode) and not Path(path).is_dir():
             raise FileError(f"{path}: got a pipe or a device", allowed="a file")

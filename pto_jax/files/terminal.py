@@ -8,7 +8,9 @@ so is what the encoding of a stream lacks. Files are written unchanged.
 import io
 import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -126,3 +128,16 @@ def table(rows: Sequence[Sequence[str]], left: int = 1) -> Iterator[str]:
             c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
         )
         yield "  ".join(cells).rstrip()
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Processes started here are deaf to the interrupt key from their first moment."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

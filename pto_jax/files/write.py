@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from .read import unusable
+from .read import require_name, unusable
 
 #: The name of the standard output.
 STDOUT = "-"
@@ -83,6 +83,7 @@ def _told(path: str | Path) -> Iterator[None]:
 
 
 def _destination(path: str | Path) -> contextlib.AbstractContextManager[IO[bytes]]:
+    require_name(path)
     if str(path) == STDOUT:
         return _standard_output()
     where = Path(path)

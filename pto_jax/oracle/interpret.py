@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -156,9 +156,9 @@ def _entry(program: ir.Program, name: str | None) -> ir.Function:
 
 def _arguments(function: ir.Function, values: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
     names = [v.name for v in function.args]
-    if hasattr(values, "dtype"):
+    if hasattr(values, "dtype") or isinstance(values, str | bytes) or not isinstance(values, Sized):
         text = f"({', '.join(names)}{',' if len(names) == 1 else ''})"
-        got = f"function {function.name}: got an array"
+        got = f"function {function.name}: got {'an array' if hasattr(values, 'dtype') else one_of(values)}"
         raise ArgumentError(got, allowed="the arguments by name, or as a sequence", fix=text)
     by_name = dict(values) if isinstance(values, Mapping) else dict(zip(names, values, strict=False))
     count = len(values)
@@ -186,7 +186,11 @@ def _element(value: ir.Value) -> ir.DType:
 def _bytes(value: ir.Value, argument: Any) -> Array:
     """A copy of an array argument as memory; 4-bit elements arrive one per byte and are packed."""
     d = _element(value)
-    array = np.ascontiguousarray(argument)
+    try:
+        array = np.ascontiguousarray(argument)
+    except ValueError:
+        got = f"argument {value.name}: got {one_of(argument)} of rows that differ"
+        raise ArgumentError(got, allowed=f"an array of {d}") from None
     if array.dtype not in (d.numpy, d.word):
         raise ArgumentError(f"argument {value.name}: got an array of {array.dtype}", allowed=f"{d}")
     words = array.reshape(-1).view(d.word)

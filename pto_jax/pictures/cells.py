@@ -18,7 +18,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, one_of
 from ..ir import DType, TileType, from_numpy, unpack_pairs, unpaired
 from ..oracle.numbers import is_small, plain
 from .svg import CELLS, Canvas, Lattice, Picture, colour, num, short
@@ -119,11 +119,7 @@ def _parts(t: Any) -> tuple[TileType, Array, tuple[int, int], str]:
         batch = f"tile 0 of {'x'.join(map(str, words.shape[:-2]))}, " if words.ndim > 2 else ""
         rows, cols = (int(n.reshape(-1)[0]) for n in sizes)
         return kind, words.reshape(-1, *kind.shape)[0], (rows, cols), batch
-    try:
-        array = np.asarray(t)
-    except ValueError:
-        # Lists of rows that differ.
-        array = np.empty((), object)
+    array = _as_array(t)
     if array.ndim != 2 or array.dtype.kind not in "fiubV":
         got = f"an array {array.dtype}{list(array.shape)}" if hasattr(t, "dtype") else f"a {type(t).__name__}"
         raise ArgumentError(f"picture: got {got}", allowed="a tile, or an array [rows, cols]")
@@ -132,10 +128,18 @@ def _parts(t: Any) -> tuple[TileType, Array, tuple[int, int], str]:
     return kind, np.ascontiguousarray(array).view(d.word), kind.shape, ""
 
 
+def _as_array(value: Any) -> Array:
+    """A value as an array; one of no element type for lists of rows that differ."""
+    try:
+        return np.asarray(value)
+    except ValueError:
+        return np.empty((), object)
+
+
 def _mask(mask: Array | None, shape: tuple[int, int], what: str) -> Array | None:
     if mask is None:
         return None
-    array = np.asarray(mask)
+    array = _as_array(mask)
     if array.shape != shape or array.dtype != bool:
         got = f"{array.dtype}{list(array.shape)}"
         raise ArgumentError(f"picture: {what}: got {got}", allowed=f"bool{list(shape)}")
@@ -201,7 +205,11 @@ def array(name: str, values: Array, d: DType) -> Picture:
     >>> array("y", np.zeros((2, 8), np.float32), pto.dtype("f32"))
     <Picture: y f32[2, 8], 16 elements>
     """
-    cells = array_cells(name, values, d)
+    given = _as_array(values)
+    if not isinstance(d, DType) or not (d.packed or given.dtype in (d.numpy, d.word)):
+        got = f"picture: got {given.dtype} as {d if isinstance(d, DType) else one_of(d)}"
+        raise ArgumentError(got, allowed="an array, and its element type", fix='pto.dtype("f32")')
+    cells = array_cells(name, given, d)
     canvas = Canvas(480, f"{cells.title}, {cells.note}")
     return canvas.picture(draw(canvas, cells, 0) + 8)
 

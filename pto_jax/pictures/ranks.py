@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ..errors import ArgumentError, one_of
 from ..interpreter import Interpreter, Pointer, Scalar, Scope, Steps, View
 from ..interpreter.cores import Block, Core
 from ..interpreter.ranks import Cell, Watch
@@ -104,6 +105,10 @@ def ranks(kernel: Ranks, values: Mapping[str, Any]) -> Picture:
     >>> ranks(kernel, ring.arguments())
     <Picture: 4 ranks, 12 steps: 4 copies, 4 signals, 4 waits>
     """
+    if not hasattr(kernel, "interpreted") or not isinstance(values, Mapping):
+        got = f"{one_of(kernel)} and {one_of(values)}"
+        allowed = "a kernel on ranks, and its arguments by name"
+        raise ArgumentError(f"picture: got {got}", allowed=allowed, fix="pto.compile(program, ranks=2)")
     story = _Story()
     kernel.interpreted(*kernel.prepared((), values), watch=story, make=story.interpreter)
     steps = story.steps[:STEPS]

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..errors import ArgumentError
 from ..files import write_text
+from ..files.read import require_name
 
 _LIGHT = (
     "--ink:#1f2733;--soft:#5d6879;--line:#cfd5df;--paper:#ffffff;--outside:#f0f2f6;--hatch:#b9c2cf;"
@@ -97,11 +98,10 @@ class Picture:
 
         ArgumentError for a name that does not end in .svg, FileError for a file that cannot be written.
         """
+        require_name(path)
         if Path(path).suffix.lower() != ".svg":
-            advice = Path(path).with_suffix(".svg").name
-            raise ArgumentError(
-                f"picture: got the file name {path}", allowed="names in .svg", fix=f"{advice}"
-            )
+            fix = f"{Path(path).stem or 'picture'}.svg"
+            raise ArgumentError(f"picture: got the file name {path}", allowed="names in .svg", fix=fix)
         write_text(path, self.svg)
 
 

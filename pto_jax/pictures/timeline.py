@@ -23,8 +23,10 @@ from ..analysis.provenance import AliasClasses, called
 from ..analysis.resolve import ResolvedProgram, resolve, with_entry
 from ..analysis.roots import cores_of, is_as_written
 from ..cost import CostReport, cost
+from ..cost.program import require_numbers
 from ..errors import ArgumentError, Span
 from ..files import write_text
+from ..files.read import require_name
 from ..ir import Function, KernelKind, Op, Pipe, PipeEventType, Program
 from ..isa.effects import ends_of, pipe_named, pipe_of, traits_of
 from ..order import ASSUMED, LISTED, Listed, listing
@@ -55,12 +57,13 @@ class Timeline(Picture):
 
     def save(self, path: str | Path) -> None:
         """Write the picture to a file in .svg, or the trace to one in .json; errors as for a picture."""
+        require_name(path)
         if Path(path).suffix.lower() == ".json":
             write_text(path, self.trace)
         elif Path(path).suffix.lower() == ".svg":
             super().save(path)
         else:
-            fix = Path(path).with_suffix(".svg").name
+            fix = f"{Path(path).stem or 'timeline'}.svg"
             raise ArgumentError(
                 f"timeline: got the file name {path}", allowed="names in .svg or .json", fix=fix
             )
@@ -90,6 +93,7 @@ def timeline(
     True
     """
     program, target = subject(program, profile)
+    require_numbers(arguments)
     result = schedule(program, target, model, entry, arguments or {})
     label = f"@{result.function} on {result.profile}, model {result.model}: {_missing(result)}"
     return _draw(shortened(result, RUNS), label, len(result.runs), trace(result))
@@ -279,9 +283,6 @@ def schedule(
     arguments: Mapping[str, int],
 ) -> Schedule:
     """The schedule of one block of a program; errors as for :func:`pto_jax.cost`."""
-    for name, value in arguments.items():
-        if isinstance(value, bool) or not hasattr(value, "__index__"):
-            raise ArgumentError(f"timeline: argument {name}: got {value!r}", allowed="an integer")
     program = with_entry(program)
     report = cost(program, profile, model, entry=entry, arguments=arguments)
     if not report.lines:

@@ -237,8 +237,8 @@ class _Plan:
         shared = self.names(f"{place}.shared", entries.get("shared", []))
         context = self.object(f"{place}.context", entries.get("context", {}), ())
         peers = self.peers(place, entries.get("peers", {}))
-        program = load(self.path.parent / kernel)
         with self.placed(f"{place}: "):
+            program = load(self.path.parent / kernel)
             compiled = compile_program(
                 program, profile, entries.get("entry"), grid=blocks, partial_launch=True, warn=False,
                 ranks=ranks, shared=shared, context=context, peers=peers, engine="interpreter",
@@ -247,10 +247,10 @@ class _Plan:
 
     @contextmanager
     def placed(self, place: str = "") -> Iterator[None]:
-        """Errors of arguments as errors of the file that has them."""
+        """Errors of arguments and other files as errors of the file that has them."""
         try:
             yield
-        except ArgumentError as error:
+        except (ArgumentError, FileError) as error:
             raise FileError(f"{self.path}: {place}{error}") from None
 
     def peers(self, place: str, entry: Any) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .. import oracle
 from ..api import load
-from ..errors import ArgumentError, PtoWarning, nearest, objection, one_of
+from ..errors import ArgumentError, FileError, PtoWarning, nearest, objection, one_of
 from ..ir import DType, ScalarType, Type
 from ..profiles import ProfileName
 from ..runtime.conversion import as_scalar
@@ -79,7 +79,8 @@ def run(
     kernels: Kernels = {}
     for number, launch in enumerate(described.launches):
         place = f"launches[{number}] ({launch.kernel})"
-        kernel = _kernel(kernels, root, launch, chosen)
+        with _named(place):
+            kernel = _kernel(kernels, root, launch, chosen)
         written = _launch(place, kernel, launch, state, executor)
         if observer is not None:
             observer(number, launch, written)
@@ -152,13 +153,13 @@ def _launch(
 
 @contextmanager
 def _named(place: str) -> Iterator[None]:
-    """Errors of arguments with the launch that has them."""
+    """Errors of files and arguments with the launch that has them."""
     try:
         yield
-    except ArgumentError as error:
+    except (ArgumentError, FileError) as error:
         if str(error).startswith(place):
             raise
-        raise ArgumentError(f"{place}: {error}") from None
+        raise type(error)(f"{place}: {error}") from None
 
 
 def _called(

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from ..api import load, verify
 from ..errors import ArgumentError, Diagnostic, FileError, PtoError
 from ..failures import folders
+from ..files.terminal import uninterrupted
 from ..ir import Op, PartitionViewType, Program, PtrType, TensorViewType, TextLanguage
 from ..isa import effects
 from ..profiles import Profile, ProfileName
@@ -216,14 +217,21 @@ def compare_all(jobs: Sequence[Job], how: Comparing, workers: int, report: Told)
             report(table[job.name])
     else:
         with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-            started: dict[Future[Verdict], Job] = {
-                pool.submit(compare_files, job.name, job.before, job.after, how): job for job in jobs
-            }
-            for future in as_completed(started):
-                name = started[future].name
-                error = future.exception()
-                table[name] = future.result() if error is None else Verdict(name, "skipped", f"{error}")
-                report(table[name])
+            with uninterrupted():
+                started: dict[Future[Verdict], Job] = {
+                    pool.submit(compare_files, job.name, job.before, job.after, how): job for job in jobs
+                }
+            try:
+                for future in as_completed(started):
+                    name = started[future].name
+                    error = future.exception()
+                    table[name] = future.result() if error is None else Verdict(name, "skipped", f"{error}")
+                    report(table[name])
+            except BaseException:
+                # The pool would wait for them.
+                for process in multiprocessing.active_children():
+                    process.terminate()
+                raise
     return [table[job.name] for job in jobs]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import ir, isa
-from ..errors import ArgumentError, FileError
+from ..errors import ArgumentError, FileError, nearest
 from ..ir import BLayout, Compact, DType, SLayout, TileType, unpack_pairs
 from ..isa import sync_config, views
 from ..oracle.memory import pad_word
@@ -52,6 +52,12 @@ FURTHER_ATTRIBUTES = {
     "scatterAtomicOp": "atomic",
     "scatterConflict": "conflict",
 }
+#: Keys that describe a recorded form and set no attribute; so do those of operands, their bits and types.
+DESCRIPTIVE = frozenset(
+    "alias api atomic broadcast_mode coalesce conflict dst_aliases_src expanded_operand form grp_axis "
+    "in_place isBinary left_layout lists oob order pad_val phase quant quant_sign_bit quant_type scalar "
+    "scale_alg src_v_col src_v_row values variant".split()
+)
 #: Values of vector attributes that stand for the overload without that parameter.
 UNSPECIFIED = frozenset({"unspecified", "default"})
 
@@ -242,28 +248,35 @@ def attributes_of(instruction: isa.Instruction) -> dict[str, str]:
 
 def _attributes(case: Case, instruction: isa.Instruction) -> dict[str, ir.AttrValue]:
     result: dict[str, ir.AttrValue] = {}
-    for key, declared in attributes_of(instruction).items():
-        text = case.attrs.get(key)
-        if text is None or text in UNSPECIFIED:
-            continue
-        attribute = instruction.attribute(declared)
-        if attribute is None:
-            continue
-        if not issubclass(attribute.type, IntEnum):
-            result[attribute.name] = {bool: bool, int: int}.get(attribute.type, str)(text)
-            continue
-        member = _member(attribute.type, str(text).removeprefix("CAST_"))
-        if member is None:
-            names = ", ".join(attribute.type.__members__)
-            raise FileError(f"{case.file}: case {case.id}: {key}: got {text!r}", allowed=f"{names}")
-        result[attribute.name] = member
-    pads = (str(o.extra.get("pad")) for o in case.operands if isinstance(o, TileOperand))
-    custom = next((p.removeprefix("custom:") for p in pads if p.startswith("custom:")), None)
-    if custom is not None and instruction.attribute("padValue"):
-        result["padValue"] = int(custom, 0)
+    keys = {k: a for k, name in attributes_of(instruction).items() if (a := instruction.attribute(name))}
+    named = {*keys, *DESCRIPTIVE, *(o.name for o in instruction.operands)}
+    for key, value in case.attrs.items():
+        if key.removesuffix("_bits").removesuffix("_dtype") not in named:
+            names = ", ".join(sorted(keys)) or "none"
+            got = f"{case.file}: case {case.id}: attrs: got {key!r}"
+            raise FileError(got, allowed=f"those of {instruction.name}: {names}", fix=nearest(key, keys))
+        attribute = keys.get(key)
+        if attribute is not None and value is not None and str(value) not in UNSPECIFIED:
+            result[attribute.name] = _attribute(f"{case.file}: case {case.id}: {key}", attribute.type, value)
+    pads = [o.pad_bits for o in case.operands if isinstance(o, TileOperand) and o.pad_bits is not None]
+    if pads and instruction.attribute("padValue"):
+        result["padValue"] = pads[0]
     if "pad_val" in case.attrs:
         result["padValue"] = _pad_bits(case, str(case.attrs["pad_val"]))
     return result
+
+
+def _attribute(place: str, kind: type, value: str | int | float | bool) -> ir.AttrValue:
+    """The value that an attribute of some type has in a vector file."""
+    if issubclass(kind, IntEnum):
+        member = _member(kind, str(value).removeprefix("CAST_"))
+        if member is None:
+            raise FileError(f"{place}: got {value!r}", allowed=", ".join(kind.__members__))
+        return member
+    if kind in (bool, int) and not (isinstance(value, int) and (kind is int or value in (0, 1))):
+        raise FileError(f"{place}: got {value!r}", allowed=kind.__name__)
+    converted: ir.AttrValue = kind(value) if kind in (bool, int) else str(value)
+    return converted
 
 
 def _pad_bits(case: Case, pad: str) -> int:

@@ -28,7 +28,7 @@ class TileOperand:
     """A tile: its type, and the bytes of the whole physical tile before and after.
 
     ``after`` is None for tiles the instruction only reads. ``undef`` marks physical elements whose
-    recorded value is not a requirement. ``extra`` holds manifest entries this reader gives no meaning.
+    recorded value is not a requirement. ``pad_bits`` is a pad value that is written out.
     """
 
     name: str
@@ -37,7 +37,7 @@ class TileOperand:
     before: Bytes
     after: Bytes | None
     undef: NDArray[np.bool_] | None
-    extra: Mapping[str, object]
+    pad_bits: int | None = None
 
     @property
     def dtype(self) -> DType:
@@ -61,7 +61,6 @@ class GmOperand:
     elements: int
     before: Bytes
     after: Bytes | None
-    extra: Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -149,19 +148,17 @@ class Case:
 
 
 def vector_files(paths: Iterable[str | Path]) -> list[Path]:
-    """The ``.npz`` files that ``paths`` name, folders replaced by the files in them."""
-    files: list[Path] = []
+    """The ``.npz`` files that ``paths`` name, each once, folders replaced by the files in them."""
+    files: dict[Path, Path] = {}
     for path in map(Path, paths):
-        if path.is_dir():
-            inside = sorted(path.glob("*.npz"))
-            if not inside:
-                raise errors.FileError(f"{path}: no .npz vector files in this folder")
-            files += inside
-        elif path.exists():
-            files.append(path)
-        else:
+        inside = sorted(path.glob("*.npz")) if path.is_dir() else [path]
+        if not inside:
+            raise errors.FileError(f"{path}: no .npz vector files in this folder")
+        if not path.exists():
             raise errors.FileError(f"{path}: no such file or folder")
-    return files
+        for file in inside:
+            files.setdefault(file.resolve(), file)
+    return list(files.values())
 
 
 def load_file(path: str | Path) -> list[Case]:
@@ -179,11 +176,16 @@ def load_file(path: str | Path) -> list[Case]:
 E_ = TypeVar("E_")
 _LAYOUTS = {layout.name.lower(): layout for layout in ir.GlobalLayout}
 _TILE_KEYS = frozenset(
-    "name role loc dtype rows cols v_row v_col blayout slayout fractal pad undef compact "
+    "name role loc dtype rows cols v_row v_col blayout slayout fractal pad undef "
     "kind layout shape buffer_bytes filter stride dilation pad_lrtb pad_value_bits".split()
 )
 _GM_KEYS = frozenset("name role gm_role loc dtype shape strides layout elements".split())
+#: What stands before the bits of a pad value.
+_CUSTOM = "custom:"
 _ROLES = ("out", "in", "inout", "tmp")
+_SCALAR_KEYS = frozenset("name role dtype value bits".split())
+_CASE_KEYS = frozenset("id instruction label attrs operands tags compare source".split())
+_RULE_KEYS = frozenset("mode ulp nan order reason".split())
 
 
 class _Reader:
@@ -213,6 +215,12 @@ class _Reader:
             raise self.fail("'manifest': got other JSON", "a list of objects, one per case")
         return cast(list[dict[str, Any]], entries)
 
+    def keys(self, what: str, entry: Mapping[str, Any], allowed: frozenset[str]) -> None:
+        """FileError for a key that nothing reads: it may be a misspelt one."""
+        unknown = sorted(entry.keys() - allowed)
+        if unknown:
+            raise self.fail(f"{what} has the key {unknown[0]!r}", ", ".join(sorted(allowed)))
+
     def get(self, entry: Mapping[str, Any], key: str, kind: type[E_], default: E_ | None = None) -> E_:
         value = entry.get(key, default)
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
@@ -233,6 +241,7 @@ class _Reader:
         self.place = f"{self.file}: case {index}"
         name = self.get(entry, "id", str)
         self.place = f"{self.file}: case {name}"
+        self.keys("an entry", entry, _CASE_KEYS)
         attrs = self.get(entry, "attrs", dict, {})
         tags = self.get(entry, "tags", list, [])
         operands = self.get(entry, "operands", list)
@@ -259,6 +268,7 @@ class _Reader:
             return Rule()
         if not isinstance(compare, dict) or compare.get("mode") not in ("bit-exact", "ulp"):
             raise self.fail(f"entry 'compare': got {compare!r}", "the modes bit-exact and ulp")
+        self.keys("'compare'", compare, _RULE_KEYS)
         ulp = self.get(compare, "ulp", int, 0) if compare["mode"] == "ulp" else 0
         if ulp < 0:
             raise self.fail(f"entry 'compare': got {ulp} ULP", "0 or more")
@@ -296,6 +306,7 @@ class _Reader:
             raise self.fail(f"entry {key!r}: got {text!r}", "a hexadecimal number") from None
 
     def scalar(self, name: str, entry: Mapping[str, Any]) -> ScalarOperand:
+        self.keys("the scalar", entry, _SCALAR_KEYS)
         d = self.dtype(entry)
         bits = self.hexadecimal(entry, "bits")
         if not 0 <= bits < 1 << d.word_bits:
@@ -310,11 +321,15 @@ class _Reader:
         return VectorOperand(name, role, d, before, self.sized(key, "after", before.size))
 
     def tile(self, name: str, key: str, role: Role, entry: Mapping[str, Any]) -> TileOperand:
+        self.keys("the tile", entry, _TILE_KEYS)
         t = self.tile_type(entry)
         before, after = self.recorded(key, role, t.bytes)
         mask = self.sized(key, "undef", -(-t.elements // 8))
         undef = None if mask is None else np.unpackbits(mask, bitorder="little")[: t.elements].astype(bool)
-        return TileOperand(name, role, t, before, after, undef, _extra(entry, _TILE_KEYS))
+        bits = None
+        if str(entry.get("pad")).startswith(_CUSTOM):
+            bits = self.hexadecimal({"pad": entry["pad"].removeprefix(_CUSTOM)}, "pad")
+        return TileOperand(name, role, t, before, after, undef, bits)
 
     def conv_type(self, entry: Mapping[str, Any]) -> ir.TileType:
         shape = tuple(self.get(entry, "shape", list))
@@ -346,8 +361,7 @@ class _Reader:
             raise self.fail(f"got a tile of {rows}x{cols}", f"1 to {MAX_ARRAYS} elements")
         if not (0 <= v_row <= rows and 0 <= v_col <= cols):
             raise self.fail(f"got a valid region of {v_row}x{v_col}", f"0x0 to {rows}x{cols}")
-        # Pad values written out as bits belong to instructions that keep them in ``extra``.
-        custom = isinstance(entry.get("pad"), str) and entry["pad"].startswith("custom:")
+        custom = str(entry.get("pad")).startswith(_CUSTOM)
         pad = ir.Pad.NULL if custom else self.choice(entry, "pad", _enum(ir.Pad), "null")
         return ir.TileType(
             self.dtype(entry),
@@ -363,6 +377,7 @@ class _Reader:
         )
 
     def gm(self, name: str, key: str, entry: Mapping[str, Any]) -> GmOperand:
+        self.keys("the buffer", entry, _GM_KEYS)
         d = self.dtype(entry)
         role = self.get(entry, "gm_role", str)
         if role not in _ROLES:
@@ -373,9 +388,8 @@ class _Reader:
         elements = self.get(entry, "elements", int)
         before, after = self.recorded(key, role, elements * d.word_bits // 8)
         layout = self.choice(entry, "layout", _LAYOUTS, "nd")
-        extra = _extra(entry, _GM_KEYS)
         return GmOperand(
-            name, cast(Role, role), d, tuple(shape), tuple(strides), layout, elements, before, after, extra
+            name, cast(Role, role), d, tuple(shape), tuple(strides), layout, elements, before, after
         )
 
     def recorded(self, key: str, role: str, size: int) -> tuple[Bytes, Bytes | None]:
@@ -406,9 +420,3 @@ class _Reader:
 
 def _enum(kind: Callable[..., Any]) -> dict[str, Any]:
     return {member.name.lower(): member for member in cast(Any, kind)}
-
-
-def _extra(entry: Mapping[str, Any], keys: frozenset[str]) -> Mapping[str, object]:
-    return MappingProxyType(
-        {k: v for k, v in entry.items() if k not in keys or (k == "pad" and "custom" in str(v))}
-    )

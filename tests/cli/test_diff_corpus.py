@@ -2,6 +2,9 @@
 
 import json
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -235,3 +238,31 @@ def test_new_warnings_are_shown(commands: Any, tmp_path: Path) -> None:
     assert "nothing orders it after" in commands.err
     (program,) = json.loads(report.read_text())["programs"]
     assert any("nothing orders it after" in warning for warning in program["warnings"])
+
+
+def test_nothing_compared_is_no_success(commands: Any, folders: Path) -> None:
+    for folder in ("none", "other"):
+        Path(folder).mkdir()
+        Path(folder, "k.pto").write_text("nonsense {")
+    assert commands("diff", "--corpus", "none", "other", "--junit", "out.xml") == 1
+    assert "no program was compared" in commands.err and "1 programs: 1 skipped" in commands.out
+    suite = ElementTree.parse("out.xml").getroot()[0]
+    assert (suite.get("failures"), suite.get("skipped")) == ("1", "1")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux lists children there")
+def test_a_comparison_that_is_ended_leaves_no_processes(folders: Path) -> None:
+    for n in range(4):
+        (folders / "before" / f"n{n}.pto").write_text(RIGHT)
+        (folders / "after" / f"n{n}.pto").write_text(MOVED)
+    command = [sys.executable, "-m", "pto_jax", "diff", "--corpus", "before", "after", "--workers", "2"]
+    process = subprocess.Popen([*command, "--count", "999999"], stderr=subprocess.PIPE, text=True)
+    children, until = Path(f"/proc/{process.pid}/task/{process.pid}/children"), time.monotonic() + 60
+    while len(children.read_text().split()) < 3 and time.monotonic() < until:
+        time.sleep(0.02)
+    process.terminate()
+    # Workers would hold the stream open.
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130 and error.endswith("pto-jax diff: interrupted\n")
+    assert "Traceback" not in error

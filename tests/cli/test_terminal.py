@@ -56,10 +56,10 @@ INTERRUPTED = """
 import builtins, os, signal, sys
 # As in a terminal: what runs in the background ignores the key, and its children do.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-real, awaited = builtins.__import__, [sys.argv[1]]
+real, awaited, number = builtins.__import__, [sys.argv[1]], int(sys.argv[2])
 def imported(name, *more, **others):
     if awaited and name == awaited[0]:
-        os.kill(os.getpid(), signal.SIGINT if awaited.pop() else 0)
+        os.kill(os.getpid(), number if awaited.pop() else 0)
     return real(name, *more, **others)
 builtins.__import__ = imported
 sys.argv = ["pto-jax", "run", "--example", "vector_add"]
@@ -68,14 +68,21 @@ sys.exit(main())
 """
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
     ("module", "status", "line"),
-    [("argparse", -signal.SIGINT, b""), ("jax", 130, b"pto-jax run: interrupted\n")],
+    [("argparse", None, b""), ("jax", 130, b"pto-jax run: interrupted\n")],
 )
-def test_ctrl_c_during_imports_ends_without_a_traceback(module: str, status: int, line: bytes) -> None:
+def test_signals_during_imports_end_without_a_traceback(
+    number: int, module: str, status: int | None, line: bytes
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, module], cwd=ROOT, capture_output=True, check=False
+        [sys.executable, "-c", INTERRUPTED, module, str(int(number))],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
     )
+    status = -number if status is None else status
     assert (done.returncode, done.stderr, done.stdout) == (status, line, b"")
 
 

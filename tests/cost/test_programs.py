@@ -202,6 +202,9 @@ def test_types_that_are_not_given() -> None:
 def test_wrong_arguments_are_named() -> None:
     with pytest.raises(pto.ArgumentError, match="@main: got the argument m; allowed: n, flag"):
         pto.cost(program(ADD), arguments={"m": 1})
+    fragment = pto.parse("%d = tadd %a, %b : !pto.tile<16x64xf32>")
+    with pytest.raises(pto.ArgumentError, match="got the argument a; allowed: no scalar arguments"):
+        pto.cost(fragment, arguments={"a": 1})
     with pytest.raises(pto.ArgumentError, match="entry: got 'start'"):
         pto.cost(program(ADD), entry="start")
 

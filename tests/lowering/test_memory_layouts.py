@@ -1,7 +1,6 @@
 """Placement of transfers in global memory: every layout, static and run-time windows, batches."""
 
 from collections.abc import Callable, Iterator
-from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -162,7 +161,7 @@ def _case(sample: Sample) -> Case:
         role: Role = "out" if name == "dst" else "in"
         if isinstance(t, ir.TileType):
             raw = RNG.integers(0, 256, t.bytes, dtype=np.uint8)
-            operands.append(TileOperand(name, role, t, raw, None, None, MappingProxyType({})))
+            operands.append(TileOperand(name, role, t, raw, None, None))
             continue
         assert isinstance(t, ir.PartitionViewType)
         layout = sample.attrs.get("layout", ir.GlobalLayout.ND)
@@ -173,8 +172,7 @@ def _case(sample: Sample) -> Case:
         steps = strides_of(dims, 1, inner)
         size = inner + sum((n - 1) * s for n, s in zip(dims, steps, strict=True))
         raw = RNG.integers(0, 256, size * t.dtype.word.itemsize, dtype=np.uint8)
-        empty: MappingProxyType[str, object] = MappingProxyType({})
-        operands.append(GmOperand(name, role, t.dtype, dims, steps, layout, size, raw, None, empty))
+        operands.append(GmOperand(name, role, t.dtype, dims, steps, layout, size, raw, None))
     operands.sort(key=lambda o: o.name != "dst")
     return Case("case", sample.instruction.name, "", {}, tuple(operands), frozenset(), Rule(), "samples")
 

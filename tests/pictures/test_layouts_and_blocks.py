@@ -94,6 +94,11 @@ def test_unfit_arguments_are_one_error() -> None:
     program = pto.load(found.path)
     with pytest.raises(pto.ArgumentError, match="got nothing; allowed"):
         grid(program, {})
+    for other in (3, None, "x"):
+        with pytest.raises(pto.ArgumentError, match=r"got .*; allowed: the arguments by name, or as a seq"):
+            grid(program, other)  # type: ignore[arg-type]
+    with pytest.raises(pto.ArgumentError, match="argument z: got a list of rows that differ"):
+        grid(program, {**found.arguments(), "z": [[1.0], []]})
     with pytest.raises(pto.ExecutionError):
         grid(program, {n: np.zeros(8, np.float32) for n in ("x", "y", "z")})
     with pytest.raises(pto.ArgumentError, match="writes no buffer"):

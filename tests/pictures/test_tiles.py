@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import jax
@@ -124,11 +125,25 @@ def test_the_interpreters_tiles_and_arrays_are_drawn() -> None:
         (np.zeros((1, 8), np.complex64), {}, "got an array complex64"),
         (X, {"undefined": np.zeros((2, 8), bool)}, r"undefined: got bool\[2, 8\]; allowed: bool\[4, 8\]"),
         (X, {"saturated": np.zeros((4, 8))}, r"saturated: got float64\[4, 8\]"),
+        (X, {"saturated": [[True], []]}, r"saturated: got object\[\]; allowed: bool\[4, 8\]"),
     ],
 )
 def test_what_is_no_tile_is_one_clear_error(x: object, options: dict[str, object], message: str) -> None:
     with pytest.raises(pto.ArgumentError, match=message):
         tile(x, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "message"),
+    [
+        (np.zeros((2, 8)), pto.dtype("f32"), "got float64 as f32; allowed: an array, and its element type"),
+        (X, "f32", "as a str; allowed: an array, and its element type"),
+        ([[1], []], pto.dtype("i32"), "got object as i32"),
+    ],
+)
+def test_buffers_are_drawn_in_their_own_type(values: Any, kind: Any, message: str) -> None:
+    with pytest.raises(pto.ArgumentError, match=message):
+        array("y", values, kind)
 
 
 def test_a_traced_tile_is_an_error() -> None:
@@ -145,8 +160,11 @@ def test_pictures_are_saved_under_names_in_svg(tmp_path: Path) -> None:
     picture = tile(X)
     picture.save(tmp_path / "x.svg")
     assert (tmp_path / "x.svg").read_text() == picture.svg
-    with pytest.raises(pto.ArgumentError, match=r"names in \.svg; try: x\.svg"):
-        picture.save(tmp_path / "x.png")
+    for name, fix in (("", "picture"), (".", "picture"), (tmp_path / "x.png", "x")):
+        with pytest.raises(pto.ArgumentError, match=rf"names in \.svg; try: {fix}\.svg"):
+            picture.save(name)
+    with pytest.raises(pto.ArgumentError, match="path: got None; allowed: the name of a file"):
+        picture.save(None)  # type: ignore[arg-type]
     with pytest.raises(pto.FileError, match="cannot be written"):
         picture.save(tmp_path / "missing" / "x.svg")
 

@@ -156,14 +156,18 @@ def test_bad_input_is_one_error(tmp_path: Path) -> None:
         timeline(parsed, "a9")
     with pytest.raises(pto.ArgumentError, match="model"):
         timeline(parsed, model="guess")
-    with pytest.raises(pto.ArgumentError, match="got the argument rows; allowed: x, y, n"):
+    with pytest.raises(pto.ArgumentError, match="got the argument rows; allowed: n"):
         timeline(parsed, arguments={"rows": 1})
     with pytest.raises(pto.ArgumentError, match=r"argument n: got 1\.5; allowed: an integer"):
         timeline(parsed, arguments={"n": 1.5})  # type: ignore[dict-item]
+    with pytest.raises(pto.ArgumentError, match=r'arguments: got a list; .*; try: arguments={"rows": 200}'):
+        timeline(parsed, arguments=[1])  # type: ignore[arg-type]
     with pytest.raises(pto.ArgumentError, match="got no instruction of a pipe"):
         timeline(pto.parse(kernel("")))
     with pytest.raises(pto.ArgumentError, match=r"names in \.svg or \.json"):
         timeline(parsed).save(tmp_path / "t.txt")
+    with pytest.raises(pto.ArgumentError, match="path: got an int; allowed: the name of a file"):
+        timeline(parsed).save(3)  # type: ignore[arg-type]
 
 
 def test_numbers_that_execute_something_are_assumed_or_the_picture_says_so() -> None:

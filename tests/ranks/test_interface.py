@@ -384,6 +384,10 @@ def test_a_picture_shows_what_ends_each_wait(tmp_path: Path) -> None:
     assert picture.label == "3 ranks, 9 steps: 3 copies, 3 signals, 3 waits"
     assert picture.svg.count("ends the wait") == 3 and "tnotify: s[0] of rank 1 += 1" in picture.svg
     picture.save(tmp_path / "ranks.svg")
+    wrong: Any
+    for wrong in ((None, {}), (compiled(k, 3), [1])):
+        with pytest.raises(pto.ArgumentError, match="allowed: a kernel on ranks, and its arguments by name"):
+            pto.pictures.ranks(*wrong)
 
 
 @pytest.mark.parametrize("compared", ["ge", "lt", "eq", "ne"])

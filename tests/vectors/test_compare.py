@@ -1,6 +1,5 @@
 """Comparison rules: bits, NaNs, signed zeros, ULP distances, and what a report says."""
 
-from types import MappingProxyType
 from typing import Any
 
 import ml_dtypes
@@ -126,7 +125,7 @@ def test_bits_are_shown_as_numbers(d: ir.DType, bits: int, value: float | None) 
 def operand(before: list[int], after: list[int]) -> TileOperand:
     t = ir.TileType(ir.F32, 1, len(after), 1, 1)
     raw_before, raw_after = (np.array(w, np.uint32).view(np.uint8) for w in (before, after))
-    return TileOperand("dst", "out", t, raw_before, raw_after, None, MappingProxyType({}))
+    return TileOperand("dst", "out", t, raw_before, raw_after, None)
 
 
 def test_elements_left_alone_must_keep_their_bits() -> None:

@@ -124,6 +124,20 @@ def test_case_programs_keep_order_and_attributes(golden: list[Case]) -> None:
     assert "sat_mode" not in unspecified.attrs
 
 
+@pytest.mark.parametrize(
+    ("name", "attrs", "message"),
+    [
+        ("tcvt", {"roundmode": "RINT"}, "attrs: got 'roundmode'; allowed: those of tcvt: .*; try: roundMode"),
+        ("tcvt", {"descending": True}, "attrs: got 'descending'; allowed: those of tcvt: "),
+        ("tci", {"descending": "no"}, "descending: got 'no'; allowed: bool"),
+    ],
+)
+def test_attributes_that_nothing_reads_are_errors(name: str, attrs: Any, message: str) -> None:
+    case = replace(load_file(GOLDEN / f"{name}.npz")[0], attrs=attrs)
+    with pytest.raises(FileError, match=message):
+        case_program(case)
+
+
 def test_global_memory_operands_become_views_of_pointers(golden: list[Case]) -> None:
     load = next(c for c in golden if c.instruction == "tload" and c.label == "nd_partial_strided")
     program = case_program(load)

@@ -131,6 +131,16 @@ MALFORMED: dict[str, tuple[Callable[[Path], Path], str]] = {
         lambda d: write(d / "x.npz", [case_entry(operands=[{**TILE, "name": "src"}])]),
         "nothing to compare",
     ),
+    "misspelt entry": (
+        lambda d: write(d / "x.npz", [case_entry(attributes={})]),
+        "case t0: an entry has the key 'attributes'; allowed: attrs, compare",
+    ),
+    "misspelt rule": (
+        lambda d: write(d / "x.npz", [case_entry(compare={"mode": "ulp", "ulps": 1})]),
+        "'compare' has the key 'ulps'; allowed: mode, nan",
+    ),
+    "misspelt region": (lambda d: _tile(d, vrow=1), "operand dst: the tile has the key 'vrow'; allowed: "),
+    "pad that is no number": (lambda d: _tile(d, pad="custom:x"), "entry 'pad': got 'x'; allowed: a hexad"),
     "unknown mode": (
         lambda d: write(d / "x.npz", [case_entry(compare={"mode": "about"})]),
         "allowed: the modes bit-exact and ulp",
@@ -143,6 +153,12 @@ MALFORMED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "scalar bits": (lambda d: _scalar(d, bits="zz"), "hexadecimal"),
     "scalar too wide": (lambda d: _scalar(d, bits="0x100000000"), "allowed: 32 bits of f32"),
 }
+
+
+def test_files_that_are_named_twice_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = write(tmp_path / "x.npz", [case_entry()])
+    assert vector_files(["x.npz", tmp_path, ".", file]) == [Path("x.npz")]
 
 
 @pytest.mark.parametrize("name", MALFORMED)

@@ -207,20 +207,21 @@ def _enough(setup: Setup, progress: Progress, new: int) -> str:
 
 
 class _Interrupt:
-    """The interrupt key, noticed between two results, so that none of them is half counted."""
+    """The interrupt key or SIGTERM, noticed between two results, so that none of them is half counted."""
 
     def __init__(self) -> None:
         self.seen = False
-        self._before: Any = None
+        self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> _Interrupt:
         if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._notice)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._notice)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
     def _notice(self, *_: object) -> None:
         self.seen = True
@@ -424,10 +425,10 @@ def junit_cases(store: Store, known: frozenset[str], least: int) -> list[JunitCa
 
 def too_few(store: Store, least: int) -> str:
     """What is wrong where fewer cases were compared than have to be; nothing where there are enough."""
-    comparisons, cases = compared(store), store.kinds().total()
-    if not cases or comparisons >= least:
+    comparisons = compared(store)
+    if comparisons >= least:
         return ""
-    return f"{comparisons} of {cases} cases were compared; --min-compared is {least}"
+    return f"{comparisons} of {store.kinds().total()} cases were compared; --min-compared is {least}"
 
 
 def _types(store: Store) -> dict[str, set[str]]:

@@ -12,7 +12,6 @@ import math
 import multiprocessing
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, MutableSequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from ...errors import ArgumentError, PtoError
+from ...files.terminal import uninterrupted
 from .batch import Batch, Block, Board, Done, Failed, Note, Piece, Ready, Span, Task, alone, crash
 from .plan import Plan
 
@@ -118,7 +118,7 @@ class Pool:
         ours, theirs = self._context.Pipe()
         cells = self._context.RawArray("q", Board.SIZE)
         process = self._context.Process(target=_serve, args=(self._plan, theirs, cells))
-        with _uninterrupted():
+        with uninterrupted():
             process.start()
         theirs.close()
         return _Worker(number, process, ours, Board(cells), block)
@@ -231,19 +231,6 @@ class Pool:
             # A device is told of each call; others are as quick as the time they are given.
             limit += RECORDING * (min(plan.shrink_seconds, limit) + limit)
         return limit
-
-
-@contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Processes started here are deaf to the interrupt key from their first moment."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _parts(start: int, count: int, suspect: int | None) -> list[Span]:

@@ -86,6 +86,7 @@ def test_a_device_that_lies_is_different(tmp_path: Path, simple: Case) -> None:
         ("import sys; open(sys.argv[3], 'wb').write(bytes(range(256)) * 99)", "not an .npz file"),
         ("import os, sys; os.mkdir(sys.argv[3])", "got a folder"),
         ("import sys; sys.stderr.buffer.write(bytes(range(256))); sys.exit(1)", "exit status 1: "),
+        ("import os, shutil, sys; shutil.rmtree(os.path.dirname(sys.argv[1]))", "outputs.npz: no such file"),
     ],
 )
 def test_what_goes_wrong_is_a_crash_with_a_reason(simple: Case, script: str, message: str) -> None:

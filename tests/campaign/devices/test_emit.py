@@ -256,6 +256,7 @@ def test_cases_that_compare_nothing_are_counted(tmp_path: Path, capsys: pytest.C
         (["--inputs", "x.npz"], "allowed: one FILE"),
         (["no-such.pto"], "no such file"),
         (["--seed", "-1"], "0 or more"),
+        (["--vectors", "v"], "got --vectors without --profile: vectors do not say theirs"),
     ],
 )
 def test_wrong_use_is_told(

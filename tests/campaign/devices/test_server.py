@@ -146,8 +146,17 @@ def test_more_bytes_than_were_asked_for_are_an_error_of_the_last_case_too(
     serving: Any, some: list[Case]
 ) -> None:
     server = serving('out.write(b"ok\\n" + zeros + b"\\n")')
-    with pytest.raises(DeviceError, match=r"answered with 1 bytes more than the \d+ asked for; stopped"):
+    with pytest.raises(DeviceError, match=r"answered with more than the \d+ bytes asked for; stopped"):
         server.run(some[0])
+
+
+def test_an_answer_that_is_too_short_is_told(serving: Any, some: list[Case]) -> None:
+    asked = list(map(request, some[:2]))
+    short = f"the answer before had fewer than the {asked[0].size} bytes asked for"
+    with pytest.raises(DeviceError, match=short):
+        raise list(serving('out.write(b"ok\\n" + zeros[:-1])').answers(asked))[1]
+    with pytest.raises(DeviceError, match=rf"only \d+ of the {asked[0].size} bytes asked for within 1 s"):
+        serving('out.write(b"ok\\n" + zeros[:-1])', timeout=1).run(some[0])
 
 
 @pytest.mark.slow

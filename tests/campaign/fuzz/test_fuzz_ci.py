@@ -20,6 +20,12 @@ def machines(against: str, tested: str) -> list[str]:
 NAMED = machines("right", "wrong")[:4]
 
 
+def test_a_campaign_without_a_case_is_no_success(fuzz: Any) -> None:
+    assert fuzz(*machines("right", "steady"), "--minutes", 1e-6, "--junit", "out.xml") == 1
+    assert "0 of 0 cases were compared; --min-compared is 1" in fuzz.err
+    assert ElementTree.parse("out.xml").getroot()[0].get("failures") == "1"
+
+
 @pytest.mark.nightly
 @pytest.mark.slow
 def test_only_new_causes_fail(fuzz: Any) -> None:
@@ -51,6 +57,7 @@ def test_a_report_writes_the_baseline(fuzz: Any) -> None:
     assert main(["report", "s.db", "--known", "known.txt"]) == 0
     assert len(read_known("known.txt")) == 2
     assert fuzz("--resume", "--store", "s.db", *NAMED, "--known", "known.txt") == 0
+    assert "without shrinking all wrong values of a result are one group for --known" in fuzz.err
 
 
 @pytest.mark.slow

@@ -138,6 +138,12 @@ def test_workers_follow_from_the_machine(
         (["--case-timeout", "0"], "--case-timeout: got 0; allowed: more than 0 seconds"),
         (["--dut-timeout", "nan"], "--dut-timeout: got nan; allowed: more than 0 seconds"),
         (["--shrink-seconds", "-1"], "--shrink-seconds: got -1.0; allowed: 0 or more"),
+        (
+            ["--dut-timeout", "60"],
+            "got --dut-timeout with oracle and lockstep, no devices; allowed: with --dut",
+        ),
+        (["--exhaustive", "--dut-timeout", "3"], "got --dut-timeout with oracle and jit, no devices"),
+        (["--dut", "true {program} {inputs} {outputs}", "--trust"], "got --trust without --resume"),
         (["--worker-memory", "-1"], "--worker-memory: got -1.0; allowed: 0 or more"),
         (["--max-failures", "-1"], "--max-failures: got -1; allowed: 0 or more"),
         (["--preset", "none"], "no preset none; allowed: straight"),

@@ -2,6 +2,7 @@
 its cases."""
 
 import random
+import signal
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pto_jax.campaign.fuzz.batch import Batch, Block, Board, Failure, Task
-from pto_jax.campaign.fuzz.campaign import announcement
+from pto_jax.campaign.fuzz.campaign import _Interrupt, announcement
 from pto_jax.campaign.fuzz.executor_cases import CaseExecutor
 from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.campaign.fuzz.store import Store
@@ -125,3 +126,12 @@ def test_a_campaign_is_announced_in_one_line(plan: Plan, parts: list[str]) -> No
     assert "\n" not in line and all(part in line for part in parts), line
     slow = plan.tested in ("eager", "fast")
     assert ("each program is compiled" in line) == slow
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_are_noticed_between_two_results(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with _Interrupt() as interrupt:
+        signal.raise_signal(number)
+        assert interrupt.seen
+    assert signal.getsignal(number) is before

@@ -124,6 +124,32 @@ def test_a_spoiled_folder_is_told_in_words(
     assert status != 2 or _kept(folder) == before
 
 
+def test_a_failure_of_another_kind_leaves_the_folder(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = _kept(folder)
+    broken = ["--tested", "dut:false {program} {inputs} {outputs}", "--calls", "9"]
+    assert main(["shrink", str(folder), *broken]) == 1
+    assert f"{folder}: different: crashed: dut:false" in capsys.readouterr().out
+    assert _kept(folder) == before
+
+
+@pytest.mark.parametrize("spoil", [lambda f: f.write_text("x = ="), lambda f: f.unlink()])
+def test_a_damaged_folder_does_not_stop_the_others(
+    spoil: Any, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = folder.parent / "seed9-9"
+    shutil.copytree(folder, other)
+    spoil(folder / SHRUNK)
+    tested = ["--tested", "python:tests.campaign.shrink.planted:WRONG_ADDITION"]
+    assert main(["replay", "failures", *tested]) == 2
+    out, error = capsys.readouterr()
+    assert "reproduced: different: " in out and error.count("\n") == 1 and SHRUNK in error
+    assert main(["shrink", "failures", *tested, "--calls", "3"]) == 2
+    out, error = capsys.readouterr()
+    assert f"failures/cause/{other.name}: smaller: " in out and error.count("\n") == 1
+
+
 def test_what_others_put_into_a_folder_stays(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "notes.txt").write_text("mine")
     (folder / "logs").mkdir()
