@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
@@ -188,6 +189,24 @@ def _whole(x: Any) -> Any:
     reshard: Any = jax.sharding.reshard
     everywhere: Any = jax.NamedSharding(sharding.mesh, jax.P(*[None] * x.ndim))  # type: ignore[no-untyped-call]
     return reshard(x, everywhere)
+
+
+def over_batches(function: Callable[[Any], Any], arguments: Any) -> Any:
+    """``function(arguments)``, where the compiler shards what explicit axes of a mesh leave to one call.
+
+    Operations on such axes ask for a sharding wherever it is open, also where only ``vmap`` has given them
+    one. Only the axes of batches are sharded in the result, for arguments are whole.
+    """
+    meshes = [
+        jax.sharding.get_abstract_mesh(),
+        *(jax.typeof(x).sharding.mesh for x in jax.tree.leaves(arguments)),
+    ]
+    mesh = next((m for m in meshes if m.explicit_axes), None)
+    if mesh is None:
+        return function(arguments)
+    whole: Any = jax.NamedSharding(mesh, jax.P())  # type: ignore[no-untyped-call]
+    automatic: Any = jax.sharding.auto_axes(function, axes=mesh.explicit_axes, out_sharding=whole)
+    return automatic(arguments)
 
 
 def to_words(x: Any, dtype: DType, elements: bool = False) -> Array:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from enum import IntEnum
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import jax
@@ -362,7 +362,9 @@ def _call(
             values[v.name] = _value(v, arguments[v.name], f"{instruction.name}: source {index}")
     # The guard is for data: constants of the instruction's own rule may go to the device.
     with x64(), jax.transfer_guard("allow"):
-        return _execute(request, typed, semantics, values)
+        execute = partial(_execute, request, typed, semantics)
+        results: tuple[Any, state.Report | None] = conversion.over_batches(execute, values)
+        return results
 
 
 def _semantics(options: Mapping[str, Any]) -> Semantics:
