@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import re
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
@@ -60,11 +61,11 @@ def as_array(x: Any, dtype: DType, what: str, allowed: str = interchange.ALLOWED
     original, x = x, settled(x)
     if not accepts(dtype, np.dtype(x.dtype)):
         expected, narrowed = np.dtype(dtype.numpy).name, narrowing(original, dtype)
-        number = what.rpartition("argument ")[2].strip("'")
+        number = re.search(r"'(\w+)'$", what)
         raise ArgumentError(
             f"{what}: got an array of {np.dtype(x.dtype).name}",
             allowed=f"{dtype.name} (array type {expected} or raw {dtype.word.name}){narrowed}",
-            fix="" if narrowed else f'{number if number.isidentifier() else "x"}.astype("{expected}")',
+            fix="" if narrowed else f'{number[1] if number else "x"}.astype("{expected}")',
         )
     _nothing_wraps(original, what)
     return x

@@ -154,7 +154,7 @@ def _array_type(what: str, array: Any) -> op_types.ArrayType:
     if element is None or element not in TILE_DTYPES:
         names = ", ".join(d.numpy.name for d in TILE_DTYPES if d.numpy != d.word or not d.is_float)
         text = ", ".join(dict.fromkeys(names.split(", ")))
-        number = "float32" if np.dtype(array.dtype).kind == "f" else "int32"
+        number = "float32" if jax.numpy.issubdtype(array.dtype, np.inexact) else "int32"
         fix = f'{user_code.argument("x", _position(what))}.astype("{number}")'
         raise ArgumentError(f"{what}: got an array of {array.dtype}", allowed=text, fix=fix)
     if 0 in shape:
