@@ -135,8 +135,11 @@ class Tile:
             return NotImplemented
         if self is other:
             return True
-        pairs = zip(_leaves(self), _leaves(other), strict=True)
-        return self.type == other.type and all(a is b or np.array_equal(a, b) for a, b in pairs)
+        pairs = [(a, b) for a, b in zip(_leaves(self), _leaves(other), strict=True) if a is not b]
+        if any(isinstance(x, Tracer) for pair in pairs for x in pair):
+            got = f"== of traced tiles ({self.type}), whose values a trace does not have"
+            raise ArgumentError(got, allowed="tiles with values", fix="(a.array == b.array).all()")
+        return self.type == other.type and all(np.array_equal(a, b) for a, b in pairs)
 
     def __repr__(self) -> str:
         t, batch = self.type.with_valid(*self.type.shape), getattr(self.words, "shape", (0, 0))[:-2]
