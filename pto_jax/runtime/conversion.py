@@ -192,11 +192,11 @@ def _whole(x: Any) -> Any:
     return reshard(x, everywhere)
 
 
-def over_batches(function: Callable[[Any], Any], arguments: Any) -> Any:
-    """``function(arguments)``, where the compiler shards what explicit axes of a mesh leave to one call.
+def over_batches(function: Callable[..., Any], *arguments: Any) -> Any:
+    """``function(*arguments)``, where the compiler shards what explicit axes of a mesh leave to one call.
 
     Operations on such axes ask for a sharding wherever it is open, also where only ``vmap`` has given them
-    one. Only the axes of batches are sharded in the result, for arguments are whole.
+    one. In the result only axes of batches are sharded.
     """
     meshes = [
         jax.sharding.get_abstract_mesh(),
@@ -204,10 +204,10 @@ def over_batches(function: Callable[[Any], Any], arguments: Any) -> Any:
     ]
     mesh = next((m for m in meshes if m.explicit_axes), None)
     if mesh is None:
-        return function(arguments)
+        return function(*arguments)
     whole: Any = jax.NamedSharding(mesh, jax.P())  # type: ignore[no-untyped-call]
     automatic: Any = jax.sharding.auto_axes(function, axes=mesh.explicit_axes, out_sharding=whole)
-    return automatic(arguments)
+    return automatic(*arguments)
 
 
 def to_words(x: Any, dtype: DType, elements: bool = False) -> Array:
