@@ -171,12 +171,8 @@ def _through_loop(*arrays: Shaped[Array, "..."]) -> tuple[Shaped[Array, "..."], 
 
 
 def _some_word(array: Shaped[Array, "..."]) -> UInt[Array, ""]:
-    """A word of an array, which may be sharded over explicit axes: these have no first element."""
-    axes = jax.typeof(array).sharding.spec
-    for axis in range(array.ndim):
-        if axis >= len(axes) or axes[axis] is None:
-            array = lax.slice_in_dim(array, 0, 1, axis=axis)
-    return jnp.max(lax.bitcast_convert_type(array, np.dtype(f"u{array.dtype.itemsize}")))
+    first = lax.slice(array, (0,) * array.ndim, (1,) * array.ndim).reshape(())
+    return lax.bitcast_convert_type(first, np.dtype(f"u{array.dtype.itemsize}"))
 
 
 def _through_barrier(*arrays: Shaped[Array, "..."]) -> tuple[Shaped[Array, "..."], ...]:

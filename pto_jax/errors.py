@@ -375,7 +375,7 @@ class DifferentiationError(PtoError):
 
 
 class ExactnessError(PtoError):
-    """Compiled code here has other bits than exact numerics promise; the message says what is lost."""
+    """Compiled code or NumPy here has other bits than exact numerics promise; the message says which."""
 
 
 class PtoWarning(UserWarning):

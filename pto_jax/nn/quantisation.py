@@ -412,7 +412,8 @@ def _axes(axis: Axis, rank: int) -> tuple[int, ...]:
         return tuple(range(rank))
     axes = (axis,) if isinstance(axis, int) else axis
     if not all(-rank <= a < rank for a in axes):
-        raise ArgumentError(f"axis: got {axis} for an array of {rank} axes", allowed=f"{-rank} to {rank - 1}")
+        allowed = f"{-rank} to {rank - 1}" if rank else "None, or an array with axes"
+        raise ArgumentError(f"axis: got {axis} for an array of {rank} axes", allowed=allowed)
     if len({a % rank for a in axes}) < len(axes):
         raise ArgumentError(f"axis: got {axis}", allowed="each axis once")
     return tuple(a % rank for a in axes)

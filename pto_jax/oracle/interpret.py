@@ -68,12 +68,12 @@ def run(  # noqa: PLR0913 - keywords
 ) -> dict[str, Any]:
     """Execute a program; returns the global buffers it may write by argument name.
 
-    ``buffers`` gives arguments by name or in order: arrays for pointers and views, numbers for
-    scalars, :class:`OracleTile` for the tiles of a fragment (whose results come back as tiles). The
-    profile is the one given, else the program's ``pto.target_arch``, else a2a3. ``grid`` blocks are
-    executed one after another: an ExecutionError where the program needs another number of them, unless it is
-    a ``partial_launch``. ``max_steps`` bounds the trips of a while loop. ``machine`` makes the machine
-    that executes, for callers that watch it.
+    ``buffers`` gives arguments by name or in order: arrays for pointers and views (4-bit types: one element
+    in a byte, where kernels have two), numbers for scalars, :class:`OracleTile` for the tiles of a fragment
+    (whose results come back as tiles). The profile is the one given, else the program's ``pto.target_arch``,
+    else a2a3. ``grid`` blocks are executed one after another: an ExecutionError where the program needs
+    another number of them, unless it is a ``partial_launch``. ``max_steps`` bounds the trips of a while loop.
+    ``machine`` makes the machine that executes, for callers that watch it.
 
     >>> import numpy as np, pto_jax as pto
     >>> x = OracleTile(pto.tile_type("f32", 2, 8), np.ones((2, 8), np.float32))

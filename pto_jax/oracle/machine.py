@@ -30,7 +30,7 @@ from ..isa.micro import MicroCall
 from ..isa.rules.handles import ALIGNMENT
 from ..profiles import ProfileName
 from . import micro as micro_operations, scalars
-from .numbers import Array
+from .numbers import Array, require_subnormals
 from .step import RULES, Policy, Rule, Step, not_executable, scalar_word
 from .storage import Buffer, Place, Window, map_of, read_words, storage_size, write_words
 
@@ -49,6 +49,7 @@ class ReferenceMachine:
     instead: Mapping[str, Rule] = MappingProxyType({})
 
     def __init__(self, policy: Policy, buffers: Mapping[str, Array], max_steps: int = 1_000_000) -> None:
+        require_subnormals()
         self.policy = policy
         self.buffers = buffers
         self.max_steps = max_steps

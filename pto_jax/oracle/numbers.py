@@ -11,9 +11,22 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import ExactnessError
 from ..ir import BF16, F16, F32, I4, DType, RoundMode
 
 Array: TypeAlias = NDArray[Any]
+
+
+def require_subnormals() -> None:
+    """ExactnessError where NumPy in this thread makes zeros of subnormal numbers: a mode of the processor."""
+    least = np.full(1, 2.0**-126, np.float32)
+    with np.errstate(all="ignore"):
+        kept = least * np.float32(0.5) * np.float32(2) == least
+    if not kept.all():
+        raise ExactnessError(
+            "the interpreter cannot keep its bits: NumPy computes 2^-126 / 2 as zero in this thread",
+            fix="start Python without the library that flushes subnormal numbers (compiled with -ffast-math)",
+        )
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 import contextlib
 import math
+import re
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
@@ -59,11 +61,11 @@ def as_array(x: Any, dtype: DType, what: str, allowed: str = interchange.ALLOWED
     original, x = x, settled(x)
     if not accepts(dtype, np.dtype(x.dtype)):
         expected, narrowed = np.dtype(dtype.numpy).name, narrowing(original, dtype)
-        number = what.rpartition("argument ")[2].strip("'")
+        number = re.search(r"'(\w+)'$", what)
         raise ArgumentError(
             f"{what}: got an array of {np.dtype(x.dtype).name}",
             allowed=f"{dtype.name} (array type {expected} or raw {dtype.word.name}){narrowed}",
-            fix="" if narrowed else f'{number if number.isidentifier() else "x"}.astype("{expected}")',
+            fix="" if narrowed else f'{number[1] if number else "x"}.astype("{expected}")',
         )
     _nothing_wraps(original, what)
     return x
@@ -188,6 +190,24 @@ def _whole(x: Any) -> Any:
     reshard: Any = jax.sharding.reshard
     everywhere: Any = jax.NamedSharding(sharding.mesh, jax.P(*[None] * x.ndim))  # type: ignore[no-untyped-call]
     return reshard(x, everywhere)
+
+
+def over_batches(function: Callable[..., Any], *arguments: Any) -> Any:
+    """``function(*arguments)``, where the compiler shards what explicit axes of a mesh leave to one call.
+
+    Operations on such axes ask for a sharding wherever it is open, also where only ``vmap`` has given them
+    one. In the result only axes of batches are sharded.
+    """
+    meshes = [
+        jax.sharding.get_abstract_mesh(),
+        *(jax.typeof(x).sharding.mesh for x in jax.tree.leaves(arguments)),
+    ]
+    mesh = next((m for m in meshes if m.explicit_axes), None)
+    if mesh is None:
+        return function(*arguments)
+    whole: Any = jax.NamedSharding(mesh, jax.P())  # type: ignore[no-untyped-call]
+    automatic: Any = jax.sharding.auto_axes(function, axes=mesh.explicit_axes, out_sharding=whole)
+    return automatic(*arguments)
 
 
 def to_words(x: Any, dtype: DType, elements: bool = False) -> Array:

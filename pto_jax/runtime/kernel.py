@@ -595,9 +595,9 @@ class Kernel:
             conversion.is_float(prepared[n]) for n in self.outputs
         )
         if not floats or keep_state or not results_are_floats:
-            return run(prepared)
+            return conversion.over_batches(run, prepared)
         stopped = {n: jax.lax.stop_gradient(x) for n, x in floats.items()}
-        results, report, state = run({**prepared, **stopped})
+        results, report, state = conversion.over_batches(run, {**prepared, **stopped})
         return derivatives.without_derivative(self.entry, results, floats), report, state
 
     def _typed(self, values: Mapping[str, Any]) -> Kernel:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from enum import IntEnum
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import jax
@@ -154,7 +154,7 @@ def _array_type(what: str, array: Any) -> op_types.ArrayType:
     if element is None or element not in TILE_DTYPES:
         names = ", ".join(d.numpy.name for d in TILE_DTYPES if d.numpy != d.word or not d.is_float)
         text = ", ".join(dict.fromkeys(names.split(", ")))
-        number = "float32" if np.dtype(array.dtype).kind == "f" else "int32"
+        number = "float32" if jax.numpy.issubdtype(array.dtype, np.inexact) else "int32"
         fix = f'{user_code.argument("x", _position(what))}.astype("{number}")'
         raise ArgumentError(f"{what}: got an array of {array.dtype}", allowed=text, fix=fix)
     if 0 in shape:
@@ -362,7 +362,9 @@ def _call(
             values[v.name] = _value(v, arguments[v.name], f"{instruction.name}: source {index}")
     # The guard is for data: constants of the instruction's own rule may go to the device.
     with x64(), jax.transfer_guard("allow"):
-        return _execute(request, typed, semantics, values)
+        execute = partial(_execute, request, typed, semantics)
+        results: tuple[Any, state.Report | None] = conversion.over_batches(execute, values)
+        return results
 
 
 def _semantics(options: Mapping[str, Any]) -> Semantics:

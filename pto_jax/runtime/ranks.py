@@ -407,7 +407,7 @@ class RankKernel:
             if len(self._compiled) >= MOST_COMPILED:
                 self._compiled.clear()
             call = partial(self._trace, known, signals, frozenset(assumed))
-            function = self._compiled[key] = jax.jit(call)
+            function = self._compiled[key] = jax.jit(partial(conversion.over_batches, call))
         made: tuple[dict[str, Any], PackedReport] = function(dict(arrays), traced)
         if kind is not None and not traced:
             self._compiled[kind] = function

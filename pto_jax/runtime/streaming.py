@@ -201,10 +201,10 @@ class Calls:
 
 
 def _read(item: Any, what: str, names: Sequence[str]) -> Chunk:
-    """The arguments of one call by name, as arrays of NumPy."""
+    """The arguments of one call by name, as arrays of NumPy: copies, as the next may reuse the memory."""
     chunk = _named(item, names, what)
     return {
-        n: jax.tree.map(np.asarray, v) if isinstance(v, Tile) else np.asarray(received(v, f"{what}: {n}"))
+        n: jax.tree.map(np.array, v) if isinstance(v, Tile) else np.array(received(v, f"{what}: {n}"))
         for n, v in chunk.items()
     }
 

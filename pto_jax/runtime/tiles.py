@@ -17,7 +17,7 @@ from jax.core import Tracer
 from ..errors import ArgumentError
 from ..files import user_code
 from ..interpreter import TileRef
-from ..ir import F32, TILE_DTYPES, DType, TileType, dims_text, dtype as find_dtype, from_numpy
+from ..ir import F32, INDEX, TILE_DTYPES, DType, TileType, dims_text, dtype as find_dtype, from_numpy
 from ..lowering.bits import x64
 from ..lowering.slicing import as_array
 from ..text import lexer, type_text, types
@@ -135,8 +135,11 @@ class Tile:
             return NotImplemented
         if self is other:
             return True
-        pairs = zip(_leaves(self), _leaves(other), strict=True)
-        return self.type == other.type and all(a is b or np.array_equal(a, b) for a, b in pairs)
+        pairs = [(a, b) for a, b in zip(_leaves(self), _leaves(other), strict=True) if a is not b]
+        if any(isinstance(x, Tracer) for pair in pairs for x in pair):
+            got = f"== of traced tiles ({self.type}), whose values a trace does not have"
+            raise ArgumentError(got, allowed="tiles with values", fix="(a.array == b.array).all()")
+        return self.type == other.type and all(np.array_equal(a, b) for a, b in pairs)
 
     def __repr__(self) -> str:
         t, batch = self.type.with_valid(*self.type.shape), getattr(self.words, "shape", (0, 0))[:-2]
@@ -407,16 +410,20 @@ def tile(
     >>> tile(np.zeros((16, 64), np.float16)).type.is_full
     True
     """
+    named = find_dtype(dtype) if dtype is not None else None
     if isinstance(x, Tile):
         x, type = x.single("tile").words, type or x.type.with_valid(*x.type.shape)
     else:
         x = interchange.received(x, "tile")
     if type is None:
-        type = _type_of(x, find_dtype(dtype) if dtype is not None else None)
+        type = _type_of(x, named)
     elif not isinstance(type, TileType):
         raise ArgumentError(
             f"tile: type: got {type!r}", allowed="a TileType", fix="pto.tile_type(dtype, rows, cols)"
         )
+    if named not in (None, type.dtype):
+        got = f"tile: dtype: got {named} for a tile of {type.dtype}"
+        raise ArgumentError(got, allowed="none", fix=f'pto.ops.tcvt(..., dst="{named}")')
     x = conversion.as_array(x, type.dtype, "tile")
     if tuple(x.shape) != type.shape:
         raise ArgumentError(f"tile: got shape {tuple(x.shape)}", allowed=f"{type.shape}, the shape of type")
@@ -447,15 +454,11 @@ def _type_of(x: Any, named: DType | None) -> TileType:
 
 
 def _size(size: Any, extent: int, axis: str) -> Array:
-    if isinstance(size, str | bytes) or size is None:
-        raise ArgumentError(f"tile: got valid {axis} {size!r}", allowed="an integer scalar")
-    array: Array = conversion.settled(jnp.asarray(size))
-    if array.ndim or not jnp.issubdtype(array.dtype, jnp.integer):
-        raise ArgumentError(
-            f"tile: got valid {axis} {array.dtype}{list(array.shape)}", allowed="an integer scalar"
-        )
-    if not isinstance(array, Tracer) and not 0 <= int(array) <= extent:
+    array = conversion.as_scalar(size, INDEX, f"tile: valid {axis}")
+    if isinstance(array, Tracer):
+        # A size that an int32 cannot hold stays outside every tile instead of wrapping into it.
+        with x64():
+            return jnp.clip(array.astype(np.int64), -1, np.iinfo(np.int32).max).astype(np.int32)
+    if not 0 <= int(array) <= extent:
         raise ArgumentError(f"tile: got {int(array)} valid {axis}", allowed=f"0 to {extent}")
-    limits = np.iinfo(np.int32)
-    # A size that an int32 cannot hold stays outside every tile instead of wrapping into it.
-    return jnp.clip(array, -1, limits.max).astype(np.int32)
+    return jnp.asarray(np.int32(array))

@@ -154,7 +154,7 @@ PLAIN = {
     "pto.kernel(3)": "kernel: got 3; allowed: a Python function",
     "pto.kernel(types=3)(lambda x: None)": "kernel: types: got 3; allowed: types by name",
     'pto.kernel(profile="a5")(lambda: None)': "kernel: got the keyword 'profile'; allowed: types, name",
-    'pto.tile(X, valid=("a", 2))': "tile: got valid rows 'a'; allowed: an integer scalar",
+    'pto.tile(X, valid=("a", 2))': "tile: valid rows: got the text 'a'; allowed: index (an integer)",
     "pto.tile(X, valid=3)": "tile: valid: got 3; allowed: (rows, cols)",
     "pto.straight_through(None, None)": "straight_through: kernel: got None; allowed: a function",
     'pto.nn.calibrate(X, percentile="a")': "calibrate: percentile: got 'a'; allowed: 0 to 100",

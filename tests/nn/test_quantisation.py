@@ -123,6 +123,7 @@ def test_under_jit_and_vmap() -> None:
     [
         (lambda: nn.calibrate(X, format="mx"), "format 'mx' has no scales; allowed: int8, fp8"),
         (lambda: nn.calibrate(X, percentile=101), "percentile: got 101; allowed: 0 to 100"),
+        (lambda: nn.quantise(np.float32(1)), "for an array of 0 axes; allowed: None, or an array"),
         (lambda: nn.calibrate(X, axis=3), "axis: got 3 for an array of 3 axes; allowed: -3 to 2"),
         (lambda: nn.quantise(X, 1.0, format="mx"), "format 'mx' finds its scales itself"),
         (lambda: nn.quantise(X, format="mx", axis=None), "axis: got None for format 'mx'; allowed: one axis"),

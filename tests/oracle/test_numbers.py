@@ -1,5 +1,9 @@
 """Element formats: decoding and encoding against ml_dtypes, NumPy and the format definitions."""
 
+import ctypes
+import ctypes.util
+import platform
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import ml_dtypes
@@ -7,6 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import pto_jax as pto
+from pto_jax import oracle
 from pto_jax.ir import BF16, F4E1M2, F4E2M1, F8E4M3, F8E5M2, F8E8M0, F16, F32, HIF8, I4, DType, RoundMode
 from pto_jax.oracle.numbers import decode, encode, flush, integral, small_float, ties_to_odd
 
@@ -177,3 +183,26 @@ def test_i4_sign_extends() -> None:
 )
 def test_flush_keeps_signs(d: DType, words: list[int], expected: list[int]) -> None:
     assert flush(np.array(words, d.word), d).tolist() == expected
+
+
+def _flush_in_this_thread() -> None:
+    """What code that is compiled with -ffast-math does when it is loaded."""
+    library, environment = ctypes.CDLL(ctypes.util.find_library("m")), (ctypes.c_uint32 * 8)()
+    library.fegetenv(environment)
+    environment[7] |= 0x8040
+    library.fesetenv(environment)
+
+
+@pytest.mark.skipif((platform.machine(), platform.system()) != ("x86_64", "Linux"), reason="the C library's")
+def test_the_interpreter_refuses_a_thread_that_flushes_subnormal_numbers() -> None:
+    negated = pto.parse("%z = tneg %x : !pto.tile<1x8xf32>")
+    x = oracle.OracleTile(pto.tile_type("f32", 1, 8), np.zeros((1, 8), np.float32))
+
+    def flushed() -> None:
+        _flush_in_this_thread()
+        oracle.run(negated, (x,))
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(oracle.run, negated, (x,)).result()
+        with pytest.raises(pto.ExactnessError, match=r"NumPy computes 2\^-126 / 2 as zero in this thread"):
+            threads.submit(flushed).result()

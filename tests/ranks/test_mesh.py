@@ -1,12 +1,13 @@
 """Ranks as a mesh axis: devices of one process, and two processes, give the bits of the leading axis."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
-from jax.sharding import PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
 from tests.ports import two_hosts
 from tests.ranks.protocols import PROTOCOLS, compiled, ring, values
@@ -40,6 +41,24 @@ def test_devices_of_a_mesh_give_the_bits_of_both_other_forms(name: str) -> None:
         assert (
             np.asarray(sharded[buffer]).tobytes() == array.tobytes() == np.asarray(leading[buffer]).tobytes()
         )
+
+
+@pytest.mark.variants(1)
+@pytest.mark.parametrize("in_context", [True, False])
+def test_batches_and_ranks_may_be_explicit_axes(in_context: bool) -> None:
+    k = PROTOCOLS[STATIC[0]]()
+    given = values(k)
+    numbers = {n: given.pop(n) for n in ("rank", "n") if n in given}
+    kernel = compiled(k, 4, "compiled")
+    mesh = jax.make_mesh((2,), ("r",), axis_types=(jax.sharding.AxisType.Explicit,))
+    over: Any = NamedSharding(mesh, PartitionSpec("r"))  # type: ignore[no-untyped-call]
+    batch = {n: np.stack([a, a]) for n, a in given.items()}
+    with jax.set_mesh(mesh) if in_context else nullcontext():
+        ranks = kernel(**jax.device_put(given, over), **numbers)
+        batches = jax.vmap(lambda given: kernel(**given, **numbers))(jax.device_put(batch, over))
+    for buffer, array in compiled(k)(**given, **numbers).items():
+        for found in (ranks[buffer], *np.asarray(batches[buffer])):
+            assert np.asarray(found).tobytes() == array.tobytes()
 
 
 HOST = """

@@ -1,6 +1,7 @@
 """Batches over a mesh whose axes are explicit: kernels that store, fragments, instructions."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from itertools import permutations
 from typing import Any
 
@@ -37,6 +38,29 @@ def test_results_are_sharded_as_their_batch(batch: Any, way: str, jit: bool) -> 
     found = (jax.jit(call) if jit else call)(batch)
     assert str(jax.typeof(found)) == "float32[4@i,64,64]"
     np.testing.assert_array_equal(np.asarray(found), 2 * np.asarray(batch))
+
+
+#: Operations for which JAX asks for a sharding: of what a table gives, of merged axes, of several parts.
+_OPEN: dict[str, tuple[Any, Any]] = {
+    "table": (lambda x: pto.ops.tadd(x, x, profile="a5"), pto.dtype("f8e4m3").numpy),
+    "sorted": (lambda x: pto.ops.tsort32(x, np.arange(64, dtype=np.uint32)[None]), np.dtype(np.float16)),
+    "merged": (lambda x: pto.ops.tmrgsort(x, 64), np.dtype(np.float32)),
+}
+
+
+@pytest.mark.variants(1)
+@pytest.mark.parametrize("name", _OPEN)
+@pytest.mark.parametrize("in_context", [True, False])
+def test_the_compiler_shards_what_jax_would_ask_for(name: str, in_context: bool) -> None:
+    call, dtype = _OPEN[name]
+    mesh = jax.make_mesh((2,), ("i",), axis_types=(AxisType.Explicit,))
+    x = np.linspace(-3, 3, 4 * 256).astype(dtype).reshape(4, 1, 256)[..., : 64 if name == "sorted" else 256]
+    expected = np.stack([np.asarray(call(one)) for one in x])
+    over: Any = NamedSharding(mesh, PartitionSpec("i"))  # type: ignore[no-untyped-call]
+    with jax.set_mesh(mesh) if in_context else nullcontext():
+        found = jax.jit(jax.vmap(call))(jax.device_put(x, over)).array
+        assert "4@i" in str(jax.typeof(found))
+    np.testing.assert_array_equal(np.asarray(found).view(np.uint8), expected.view(np.uint8))
 
 
 _DATA = np.random.default_rng(1).standard_normal((64, 64)).astype(np.float32)

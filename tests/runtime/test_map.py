@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,17 @@ def test_iterators_of_single_calls(chunk: int | None) -> None:
     np.testing.assert_array_equal(out, -X)
     listed = NEGATED.map([pto.tile(x) for x in X], chunk=chunk)["d"]
     np.testing.assert_array_equal(np.asarray(listed), -X)
+
+
+def test_an_iterator_may_reuse_its_array() -> None:
+    one = np.empty(X.shape[1:], np.float32)
+
+    def read() -> Iterator[Any]:
+        for x in X:
+            one[:] = x
+            yield one
+
+    np.testing.assert_array_equal(np.asarray(NEGATED.map(read(), chunk=5)["d"]), -X)
 
 
 def test_all_devices_take_part() -> None:

@@ -114,6 +114,12 @@ def test_tiles_are_equal_where_type_region_and_words_are() -> None:
     assert nan == pto.tile(np.full((1, 8), np.nan, np.float32))
 
 
+def test_traced_tiles_have_no_equality() -> None:
+    with pytest.raises(pto.ArgumentError, match=r"== of traced tiles \(vec 4x8xf32\).*\.array == b\.array"):
+        jax.jit(lambda x: pto.tile(x) == pto.tile(x))(X)
+    assert jax.jit(lambda t: t == t)(pto.tile(X))
+
+
 def test_a_tile_of_a_tile_has_its_contents_and_another_region() -> None:
     made = pto.tile(pto.tile(X, valid=(2, 3)), valid=(1, 8))
     assert (np.asarray(made) == X).all() and (int(made.valid_rows), int(made.valid_cols)) == (1, 8)

@@ -266,15 +266,23 @@ def test_errors(call: Callable[[], Any], kind: type[Exception], message: str) ->
         (np.ones((4, 8), np.float32), {"valid": (5, 8)}, "got 5 valid rows; allowed: 0 to 4"),
         (np.ones((4, 8), np.float32), {"valid": (4, -1)}, "got -1 valid cols; allowed: 0 to 8"),
         (np.ones((4, 8), np.float32), {"valid": (jnp.int32(9), 8)}, "got 9 valid rows"),
-        (np.ones((4, 8), np.float32), {"valid": (1.0, 8)}, "allowed: an integer scalar"),
+        (np.ones((4, 8), np.float32), {"valid": (1.0, 8)}, r"valid rows: got the float 1\.0; allowed: index"),
+        (np.ones((4, 8), np.float32), {"valid": (1, 2**40)}, "got 1099511627776 valid cols; allowed: 0 to 8"),
+        (np.ones((4, 8), np.float32), {"valid": (np.int64(2**32), 8)}, "got 4294967296 valid rows"),
         (np.ones((4, 8), np.float32), {"valid": (1, 8, 1)}, r"allowed: \(rows, cols\)"),
         (np.ones((4, 8), np.float32), {"valid": 5}, r"allowed: \(rows, cols\)"),
         (np.ones((4, 8), np.float32), {"dtype": "f99"}, "unknown element type 'f99'"),
         (
             np.ones((4, 8), np.float32),
             {"dtype": "f16"},
-            "got an array of float32; allowed: f16",
+            r'got an array of float32; allowed: f16 .*; try: x\.astype\("float16"\)',
         ),
+        (
+            np.ones((4, 8), np.float32),
+            {"dtype": "f16", "type": TileType(pto.dtype("f32"), 4, 8)},
+            "dtype: got f16 for a tile of f32; allowed: none",
+        ),
+        (pto.tile(np.ones((4, 8), np.float32)), {"dtype": "f16"}, "dtype: got f16 for a tile of f32"),
         (np.ones((4, 8), np.float32), {"type": "f32"}, "allowed: a TileType"),
         (np.ones((4, 8), np.float32), {"type": TileType(pto.dtype("f32"), 8, 8)}, r"allowed: \(8, 8\)"),
         (np.ones((4, 8), np.float32), {"type": TileType(pto.dtype("f32"), 4, 8, None, None)}, "try: valid="),
@@ -283,6 +291,14 @@ def test_errors(call: Callable[[], Any], kind: type[Exception], message: str) ->
 def test_arrays_that_make_no_tile(given: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(pto.ArgumentError, match=message):
         pto.tile(given, **options)
+
+
+@pytest.mark.parametrize("d", "int8 uint8 int16 uint16 int32 uint32 int64 uint64".split())
+def test_valid_sizes_of_every_integer_type(d: str) -> None:
+    size: Any = np.dtype(d).type(3)
+    x = np.ones((4, 8), np.float32)
+    for tile in (pto.tile(x, valid=(size, size)), jax.jit(lambda n: pto.tile(x, valid=(n, n)))(size)):
+        assert (int(tile.valid_rows), int(tile.valid_cols)) == (3, 3)
 
 
 @pytest.mark.parametrize(
