@@ -109,9 +109,7 @@ def races(
     for name in cut:
         warnings.warn(_CUT.format(name, order.LIMIT), PtoWarning, stacklevel=2)
     reports = [replace(finding, mode=mode) for finding in (*reports, *more)]
-    if resolved.diagnostics and not reports:
-        # Nobody knows what operations use whose operands do not fit.
-        raise VerifyError(resolved.diagnostics)
+    _require_followed(resolved, reports)
     if not schedules or inputs is None:
         return reports
     return witnessed(resolved, reports, inputs, grid or 1, schedules, seed)
@@ -128,6 +126,12 @@ def _require_options(sync: str, inputs: object, grid: int, schedules: int) -> No
         raise ArgumentError(f"inputs: got {one_of(inputs)}", allowed="arrays and numbers by name")
     if schedules and inputs is None:
         raise ArgumentError("schedules without inputs", allowed="inputs for every argument")
+
+
+def _require_followed(resolved: ResolvedProgram, found: Sequence[Finding]) -> None:
+    """VerifyError instead of no finding where operands do not fit: nobody knows what is used then."""
+    if resolved.diagnostics and not found:
+        raise VerifyError(resolved.diagnostics)
 
 
 def _meets_blocks(program: ir.Program) -> bool:
