@@ -132,12 +132,21 @@ def table(rows: Sequence[Sequence[str]], left: int = 1) -> Iterator[str]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Processes started here are deaf to the interrupt key from their first moment."""
+    """Processes started here are deaf to the interrupt key from their first moment.
+
+    SIGTERM waits until they are started: who starts them can then end them.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ended: list[int] = []
+    key = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A handler is none of a new process, where SIGTERM has to end it.
+    end = signal.signal(signal.SIGTERM, lambda number, _: ended.append(number))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, key)
+        signal.signal(signal.SIGTERM, end)
+        if ended:
+            signal.raise_signal(signal.SIGTERM)

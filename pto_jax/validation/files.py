@@ -217,11 +217,11 @@ def compare_all(jobs: Sequence[Job], how: Comparing, workers: int, report: Told)
             report(table[job.name])
     else:
         with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-            with uninterrupted():
-                started: dict[Future[Verdict], Job] = {
-                    pool.submit(compare_files, job.name, job.before, job.after, how): job for job in jobs
-                }
             try:
+                with uninterrupted():
+                    started: dict[Future[Verdict], Job] = {
+                        pool.submit(compare_files, job.name, job.before, job.after, how): job for job in jobs
+                    }
                 for future in as_completed(started):
                     name = started[future].name
                     error = future.exception()
