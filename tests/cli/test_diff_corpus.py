@@ -262,7 +262,10 @@ def test_a_comparison_that_is_ended_leaves_no_processes(folders: Path) -> None:
     while len(children.read_text().split()) < 3 and time.monotonic() < until:
         time.sleep(0.02)
     process.terminate()
-    # Workers would hold the stream open.
-    _, error = process.communicate(timeout=60)
+    try:
+        # Workers would hold the stream open.
+        _, error = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 130 and error.endswith("pto-jax diff: interrupted\n")
     assert "Traceback" not in error
