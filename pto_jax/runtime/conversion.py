@@ -192,16 +192,19 @@ def _whole(x: Any) -> Any:
     return reshard(x, everywhere)
 
 
+def _may_be_sharded(x: Any) -> bool:
+    """Whether an array may have axes of a mesh; asking for the type of one takes as long as some calls."""
+    return isinstance(x, Tracer) or isinstance(getattr(x, "sharding", None), jax.NamedSharding)
+
+
 def over_batches(function: Callable[..., Any], *arguments: Any) -> Any:
     """``function(*arguments)``, where the compiler shards what explicit axes of a mesh leave to one call.
 
     Operations on such axes ask for a sharding wherever it is open, also where only ``vmap`` has given them
     one. In the result only axes of batches are sharded.
     """
-    meshes = [
-        jax.sharding.get_abstract_mesh(),
-        *(jax.typeof(x).sharding.mesh for x in jax.tree.leaves(arguments)),
-    ]
+    leaves = (x for x in jax.tree.leaves(arguments) if _may_be_sharded(x))
+    meshes = (jax.sharding.get_abstract_mesh(), *(jax.typeof(x).sharding.mesh for x in leaves))
     mesh = next((m for m in meshes if m.explicit_axes), None)
     if mesh is None:
         return function(*arguments)
